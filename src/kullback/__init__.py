@@ -1,0 +1,52 @@
+"""KL divergence for PyTorch that is right the first time.
+
+Names are resolved on first use, so that importing this package costs nothing beyond torch and the command line can
+print its help without torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kullback import kernels as kernels
+    from kullback import testing as testing
+    from kullback._core.errors import InputTypeError as InputTypeError
+    from kullback._core.errors import InputValueError as InputValueError
+    from kullback._core.errors import KullbackError as KullbackError
+    from kullback._core.errors import KullbackWarning as KullbackWarning
+    from kullback._core.errors import NoRouteError as NoRouteError
+    from kullback._core.errors import RegistrationError as RegistrationError
+    from kullback._core.errors import ShapeError as ShapeError
+    from kullback._core.errors import UnavailableError as UnavailableError
+
+_ROOMS = ("kernels", "testing")
+_HOMES = {
+    "InputTypeError": "kullback._core.errors",
+    "InputValueError": "kullback._core.errors",
+    "KullbackError": "kullback._core.errors",
+    "KullbackWarning": "kullback._core.errors",
+    "NoRouteError": "kullback._core.errors",
+    "RegistrationError": "kullback._core.errors",
+    "ShapeError": "kullback._core.errors",
+    "UnavailableError": "kullback._core.errors",
+}
+
+__version__ = "0.1.0"
+__all__ = sorted([*_HOMES, *_ROOMS])  # noqa: PLE0605 - the two tables above are the one place a name is written
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        value: Any = importlib.import_module(f"kullback.{name}")
+    elif name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    else:
+        raise AttributeError(f"module 'kullback' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

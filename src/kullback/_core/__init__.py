@@ -1,0 +1,1 @@
+"""What every room shares: errors, shapes, validation, reductions, progress. Knows no divergence."""

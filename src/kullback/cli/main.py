@@ -1,0 +1,42 @@
+"""`kullback`: one sub-command per question. Torch is imported only when a command needs it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from kullback import __version__
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole grammar of the command line."""
+    parser = argparse.ArgumentParser(prog="kullback", description="KL divergence that is right the first time.")
+    parser.add_argument("--version", action="version", version=f"kullback {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="command", required=True)
+    status = commands.add_parser("status", help="what is installed here and which kernels are live")
+    status.set_defaults(run=_status)
+    return parser
+
+
+def _status(_: argparse.Namespace) -> int:
+    import torch
+
+    from kullback import kernels
+
+    print(f"kullback {__version__}")
+    print(f"python   {sys.version.split()[0]}")
+    print(f"torch    {torch.__version__} ({torch.get_num_threads()} threads)")
+    print(f"kernels  {kernels.status()}")
+    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    arguments = build_parser().parse_args(argv)
+    code: int = arguments.run(arguments)
+    return code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,80 @@
+"""Find and load the native library, and say which implementation is live and why.
+
+The library is torch-free C++ with a C ABI (see `csrc/`), opened with ctypes once, on first use. Three things can
+keep it out: `KULLBACK_NATIVE=0` in the environment, a build without a compiler, and a stale build.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+ABI_VERSION = 1
+
+_FILE_NAMES = {"win32": "libkullback_native.dll", "darwin": "libkullback_native.dylib"}
+
+
+class Status(NamedTuple):
+    """Which kernels run.
+
+    Attributes:
+        implementation: `"native"` or `"reference"` (pure torch).
+        reason: Why, in one sentence.
+    """
+
+    implementation: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.implementation} kernels: {self.reason}"
+
+
+class _Loaded(NamedTuple):
+    library: ctypes.CDLL | None
+    reason: str
+
+
+@functools.cache
+def _load() -> _Loaded:
+    if os.environ.get("KULLBACK_NATIVE", "1") == "0":
+        return _Loaded(None, "KULLBACK_NATIVE=0 is set in the environment")
+    name = _FILE_NAMES.get(sys.platform, "libkullback_native.so")
+    path = next((p for p in _candidates(name) if p.is_file()), None)
+    if path is None:
+        return _Loaded(None, f"{name} was not built with this installation (no C++ compiler at build time?)")
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        return _Loaded(None, f"{name} could not be loaded: {error}")
+    found = int(library.kullback_abi_version())
+    if found != ABI_VERSION:
+        return _Loaded(None, f"{name} speaks ABI {found}, this package ABI {ABI_VERSION}: reinstall kullback")
+    return _Loaded(library, f"{name} is loaded")
+
+
+def _candidates(name: str) -> list[Path]:
+    """Every folder of this package: an editable install keeps its build products apart from its sources."""
+    import kullback.kernels
+
+    return [Path(folder) / name for folder in kullback.kernels.__path__]
+
+
+def library() -> ctypes.CDLL | None:
+    """The native library, or None where the pure-torch reference has to do."""
+    return _load().library
+
+
+def status() -> Status:
+    """Which implementation of the kernels is live, and why.
+
+    Example:
+        >>> import kullback
+        >>> kullback.kernels.status().implementation in {"native", "reference"}
+        True
+    """
+    loaded = _load()
+    return Status("reference" if loaded.library is None else "native", loaded.reason)
