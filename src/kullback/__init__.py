@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kullback import kernels as kernels
-    from kullback import testing as testing
     from kullback._core.errors import InputTypeError as InputTypeError
     from kullback._core.errors import InputValueError as InputValueError
     from kullback._core.errors import KullbackError as KullbackError
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from kullback._core.errors import ShapeError as ShapeError
     from kullback._core.errors import UnavailableError as UnavailableError
 
-_ROOMS = ("kernels", "testing")
+_ROOMS = ("kernels",)
 _HOMES = {
     "InputTypeError": "kullback._core.errors",
     "InputValueError": "kullback._core.errors",

@@ -1,0 +1,98 @@
+"""Importing kullback changes nothing of torch's, costs next to nothing, and `--help` needs no torch."""
+
+import ast
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import kullback
+
+SNAPSHOT = """
+import json, torch
+from torch.distributions import Distribution, kl
+
+def snapshot():
+    return {
+        "registry": sorted(f"{p.__name__} {q.__name__} {f.__qualname__}" for (p, q), f in kl._KL_REGISTRY.items()),
+        "default dtype": str(torch.get_default_dtype()),
+        "threads": [torch.get_num_threads(), torch.get_num_interop_threads()],
+        "grad mode": torch.is_grad_enabled(),
+        "validation": Distribution._validate_args,
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "matmul precision": torch.get_float32_matmul_precision(),
+        "random state": torch.get_rng_state().sum().item(),
+        "default device": str(torch.get_default_device()),
+    }
+
+before = snapshot()
+"""
+
+IMPORT_EVERYTHING = """
+import importlib, pkgutil, kullback
+for module in pkgutil.walk_packages(kullback.__path__, "kullback."):
+    if not module.name.endswith("_native"):
+        importlib.import_module(module.name)
+for name in kullback.__all__:
+    getattr(kullback, name)
+kullback.kernels.status()
+print(json.dumps([before, snapshot()]))
+"""
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_importing_every_module_leaves_torch_as_it_was():
+    before, after = json.loads(run(SNAPSHOT + IMPORT_EVERYTHING))
+    assert len(before["registry"]) > 50
+    assert after == before
+
+
+def test_import_costs_at_most_a_tenth_of_torchs():
+    code = (
+        "import time; a = time.perf_counter(); import torch; b = time.perf_counter(); import kullback; "
+        "c = time.perf_counter(); print((c - b) / (b - a))"
+    )
+    assert min(float(run(code)) for _ in range(3)) <= 0.10
+
+
+ONLY_IN = {
+    "torch.distributed": ("parallel/", "comparison/accumulator.py"),
+    "triton": ("/triton.py",),
+    "html": ("report/",),
+}
+
+
+@pytest.mark.parametrize(("module", "places"), ONLY_IN.items())
+def test_heavy_and_risky_modules_stay_in_their_rooms(module, places):
+    root = Path(kullback.__file__).parent
+    for path in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            if any(f"{name}.".startswith(f"{module}.") for name in names):
+                assert any(place in path.as_posix() for place in places), f"{path} imports {module}"
+
+
+def test_import_alone_does_not_import_torch():
+    assert run("import sys, kullback; print('torch' in sys.modules)").strip() == "False"
+
+
+def test_help_is_quick_and_needs_no_torch():
+    code = (
+        "import sys; from kullback.cli.main import build_parser as b; b().format_help(); print('torch' in sys.modules)"
+    )
+    assert run(code).strip() == "False"
+    seconds = []
+    for _ in range(5):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "kullback.cli.main", "--help"], check=True, capture_output=True)
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 0.3
