@@ -1,12 +1,13 @@
 """Seed 001: the GeeksforGeeks article "Understanding KL Divergence in PyTorch".
 
-Its code blocks are lost and only the printed results remain, so the inputs are a reconstruction, found by searching
-small grids of round numbers for what prints the same digits:
+Its code blocks are lost and only the printed results remain, so the inputs are a reconstruction:
 
-- 0.0935: log_softmax of (0.8, 0.15, 0.05), although these are probabilities already, against (0.7, 0.2, 0.1);
-- 0.3499: Normal(0, 1) against Normal(1, 1.5);
-- the curve: P = softmax of (0.5, 0.3, 0.2) moved towards Q = (0.7, 0.2, 0.1) by 100 steps of Adam with learning rate
-  0.01 on KL(P || Q). With torch's kl_div the first six losses agree in every printed digit, the last three within 3e-8.
+- 0.0935: log_softmax of (0.8, 0.15, 0.05), although these are probabilities already, against (0.7, 0.2, 0.1): the
+  numbers stand in another copy of the page (geeksforgeeks.org, understanding-kl-divergence-in-pytorch);
+- 0.3499: Normal(0, 1) against Normal(1, 1.5), a pair of round numbers that prints it;
+- the curve: found on a grid of round numbers. P = softmax of (0.5, 0.3, 0.2) moves towards Q = (0.7, 0.2, 0.1) by 100
+  steps of Adam with learning rate 0.01 on KL(P || Q). With torch's kl_div the first six losses agree in every printed
+  digit, the last three within 3e-8.
 """
 
 import math
