@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kullback import kernels as kernels
+    from kullback import nn as nn
     from kullback._core.errors import InputTypeError as InputTypeError
     from kullback._core.errors import InputValueError as InputValueError
     from kullback._core.errors import KullbackError as KullbackError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from kullback._core.errors import ShapeError as ShapeError
     from kullback._core.errors import UnavailableError as UnavailableError
 
-_ROOMS = ("kernels",)
+_ROOMS = ("kernels", "nn")
 _HOMES = {
     "InputTypeError": "kullback._core.errors",
     "InputValueError": "kullback._core.errors",

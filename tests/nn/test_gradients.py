@@ -5,12 +5,12 @@ import math
 import mpmath
 import pytest
 import torch
-from tests.nn.torch_cases import CASES, REDUCTIONS, case_id, make, torchs_kl_div
 from torch.autograd import gradcheck, gradgradcheck
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vmap
 
 from kullback.nn import KLDivLoss
 from kullback.nn.functional import kl_div
+from tests.nn.torch_cases import CASES, REDUCTIONS, case_id, make, torchs_kl_div
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::kullback.KullbackWarning"),

@@ -8,11 +8,11 @@ import warnings
 
 import pytest
 import torch
-from tests.nn.torch_cases import REDUCTIONS, make, torchs_kl_div
 
 import kullback
 from kullback import KullbackWarning
 from kullback.nn import KLDivLoss, functional
+from tests.nn.torch_cases import REDUCTIONS, make, torchs_kl_div
 
 LOG_Q, P = make(((4, 7), (4, 7), True, "sum", False))
 

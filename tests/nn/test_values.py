@@ -5,11 +5,11 @@ import math
 import mpmath
 import pytest
 import torch
-from tests.nn.torch_cases import CASES, REDUCTIONS, case_id, make, torchs_kl_div
 
 from kullback import InputTypeError, InputValueError, ShapeError
 from kullback.nn import pointwise
 from kullback.nn.functional import kl_div
+from tests.nn.torch_cases import CASES, REDUCTIONS, case_id, make, torchs_kl_div
 
 pytestmark = pytest.mark.filterwarnings("ignore::kullback.KullbackWarning")
 

@@ -23,7 +23,6 @@ PENDING: dict[str, str] = {
     "entropy": "tensors",
     "jeffreys": "tensors",
     "kl": "tensors",
-    "nn": "nn",
     "kl_divergence": "pairs",
     "kl_method": "pairs",
     "register_kl": "pairs",
