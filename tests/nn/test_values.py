@@ -138,6 +138,13 @@ def test_shared_masks_cost_nothing(log_target):
     assert abs(kl_div(log_p, target, reduction="batchmean", log_target=log_target)) < 1e-7
 
 
+def test_sparse_tensors_are_taken_as_their_dense_selves():
+    log_q, p = torch.tensor([[-1.0, -2.0]], requires_grad=True), torch.tensor([[0.0, 0.5]])
+    loss = kl_div(log_q.to_sparse(), p.to_sparse(), reduction="sum")
+    torch.testing.assert_close(loss, kl_div(log_q, p, reduction="sum"))
+    torch.testing.assert_close(torch.autograd.grad(loss, log_q)[0], -p)
+
+
 def test_half_precision_does_not_overflow_in_the_sum():
     ones = torch.ones(70_000, 1, dtype=torch.float16)
     assert kl_div(-ones, ones, reduction="batchmean") == 1

@@ -91,7 +91,7 @@ def kl_div(  # noqa: PLR0917 - torch's signature
     if not (quiet or is_ignored()):
         warn_about_misuse(input, target, shape, effective, log_target)
 
-    log_q, log_or_p = _under_autocast(input, target)
+    log_q, log_or_p = _under_autocast(_dense(input), _dense(target))
     dtype = _promoted(log_q, log_or_p)
     divisor = {"none": None, "sum": 1, "mean": shape.numel(), "batchmean": _batch(input)}[effective]
     if log_q.shape != log_or_p.shape:
@@ -100,6 +100,10 @@ def kl_div(  # noqa: PLR0917 - torch's signature
     if effective != reduction == "batchmean":
         return loss / max(_batch(input), 1)  # as torch does: the deprecated flags do not override "batchmean"
     return loss
+
+
+def _dense(tensor: Tensor) -> Tensor:
+    return tensor if tensor.layout is torch.strided else tensor.to_dense()
 
 
 def _batch(log_q: Tensor) -> int:
@@ -120,7 +124,7 @@ def _under_autocast(log_q: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     device = log_q.device.type
     if log_q.dtype not in _HALF and target.dtype not in _HALF:
         return log_q, target
-    if not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
+    if device == "meta" or not torch.is_autocast_enabled(device):
         return log_q, target
     log_q, target = (t.float() if t.dtype in _HALF else t for t in (log_q, target))
     return log_q, target
