@@ -93,7 +93,7 @@ def kl_div(  # noqa: PLR0917 - torch's signature
 
     log_q, log_or_p = _under_autocast(_dense(input), _dense(target))
     dtype = _promoted(log_q, log_or_p)
-    divisor = {"none": None, "sum": 1, "mean": shape.numel(), "batchmean": _batch(input)}[effective]
+    divisor = _divisor(effective, input, shape)
     if log_q.shape != log_or_p.shape:
         log_q, log_or_p = log_q.expand(shape), log_or_p.expand(shape)
     loss = pointwise_kl(log_q, log_or_p, bool(log_target), divisor, dtype)
@@ -104,6 +104,14 @@ def kl_div(  # noqa: PLR0917 - torch's signature
 
 def _dense(tensor: Tensor) -> Tensor:
     return tensor if tensor.layout is torch.strided else tensor.to_dense()
+
+
+def _divisor(reduction: str, log_q: Tensor, shape: torch.Size) -> int | None:
+    if reduction == "batchmean":
+        return _batch(log_q)
+    if reduction == "mean":
+        return shape.numel()
+    return None if reduction == "none" else 1
 
 
 def _batch(log_q: Tensor) -> int:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 # Rows are looked at until this many elements, and at least four: all of a small tensor, a few rows of a large one.
-_ELEMENTS = 1 << 16
+_ELEMENTS = 1 << 14
 _ROWS = 4
 
 # How far a row may be from 1. A log-probability of −16 in half precision is off by half its spacing, 2^-7 or 2^-4,
