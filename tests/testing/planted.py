@@ -155,7 +155,7 @@ def writes_to_q(p: Tensor, q: Tensor) -> Tensor:
 
 
 def reads_a_value(p: Tensor, q: Tensor) -> Tensor:
-    return kl(p, q) if (p < 1e30).all().item() else kl(p, q)
+    return kl(p, q) if (p < 1e30).all().item() else kl(p - 1e30, q)
 
 
 def gradient_of_a_constant(p: Tensor, q: Tensor) -> Tensor:

@@ -132,15 +132,15 @@ PLANTED = {
     "no gradient to p": (lambda p, q: normal_kl(D.Normal(p.loc.detach(), p.scale.detach()), q), {"gradient"}),
     "gradient doubled": (
         lambda p, q: 2 * normal_kl(p, q) - normal_kl(p, q).detach(),
-        {"gradient", "jvp"} - {"jvp"},
+        {"gradient"},
     ),
     "first batch dimension summed": (
         lambda p, q: (
             normal_kl(p, q).sum(0, keepdim=True).expand_as(normal_kl(p, q)) if p.loc.dim() else normal_kl(p, q)
         ),
-        {"batch", "broadcasting", "vmap"} - {"vmap"},
+        {"batch", "broadcasting"},
     ),
-    "infinite shape of p only": (
+    "only the first element of q": (
         lambda p, q: normal_kl(p, D.Normal(q.loc.flatten()[0], q.scale.flatten()[0])),
         {"batch", "broadcasting"},
     ),
@@ -234,8 +234,8 @@ def test_a_warm_battery_takes_less_than_two_seconds():
 def test_what_it_cannot_take_is_explained(monkeypatch):
     with pytest.raises(InputTypeError, match="make"):
         check_pair(D.Normal(f64(0.0), f64(1.0)), 3, kl=normal_kl)
+    independent = D.Independent(D.Normal(f64([0.0]), f64([1.0])), 1)
     with pytest.raises(InputTypeError, match="make"):
-        independent = D.Independent(D.Normal(f64([0.0]), f64([1.0])), 1)
         check_pair(independent, independent, kl=normal_kl)
     with pytest.raises(InputValueError, match="near_equality"):
         check_pair(*CORRECT[0][1:], kl=normal_kl, only="values")

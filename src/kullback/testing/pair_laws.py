@@ -30,11 +30,15 @@ class Law:
     atoms: int | None = None
 
 
-def law(distribution: Distribution) -> Law | None:
-    """The exact law of a single distribution, or None for a family that is not in the table."""
-    build = _LAWS.get(type(distribution).__name__)
-    if build is None or type(distribution).__module__.partition(".")[0] != "torch":
-        return None
+def known(distribution: Distribution) -> bool:
+    """Whether the family is in the table; a stranger's class of the same name is another law."""
+    kind = type(distribution)
+    return kind.__name__ in _LAWS and kind.__module__.partition(".")[0] == "torch"
+
+
+def law(distribution: Distribution) -> Law:
+    """The exact law of a single distribution of a known family."""
+    build = _LAWS[type(distribution).__name__]
     mp = mpmath()
     numbers: dict[str, Any] = {}
     for name, tensor in parameters(distribution).items():
@@ -85,7 +89,7 @@ def _student_t(mp: Any, df: Any, loc: Any, scale: Any) -> Law:
 def _gumbel(mp: Any, loc: Any, scale: Any) -> Law:
     def log_density(x: Any) -> Any:
         z = (x - loc) / scale
-        return -z - mp.exp(-z) - constant
+        return -z - mp.exp(min(-z, 10**6)) - constant  # beyond that, far below anything a sum could notice
 
     constant = mp.log(scale)
     return Law(log_density, -mp.inf, mp.inf, loc, scale)

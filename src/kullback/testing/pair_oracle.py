@@ -8,15 +8,19 @@ from typing import Any
 from torch.distributions import Distribution
 
 from kullback.testing.exact import mpmath
-from kullback.testing.pair_laws import Law, law
+from kullback.testing.pair_laws import Law, known, law
 from kullback.testing.pair_parameters import parameters
 
 _DIGITS = 30
 _MOST_ATOMS = 4000
+_NOTHING = -(10**5)
+"""A log-density below which nothing is left, and whose exponential would need as many digits."""
 
 
 def exact_kl(p: Distribution, q: Distribution) -> tuple[float, float] | None:
     """KL(p || q) of two single distributions and the error of that number; None where no law is known."""
+    if not known(p) or not known(q):
+        return None
     key = tuple(
         (type(d), tuple((name, tuple(x.double().flatten().tolist())) for name, x in parameters(d).items()))
         for d in (p, q)
@@ -42,7 +46,7 @@ def _cached(_key: Any, pair: _Pair) -> tuple[float, float] | None:
     mp = mpmath()
     with mp.workdps(_DIGITS):
         p, q = law(pair.p), law(pair.q)
-        if p is None or q is None or p.discrete != q.discrete:
+        if p.discrete != q.discrete:
             return None
         return _sum(mp, p, q) if p.discrete else _integral(mp, p, q)
 
@@ -72,6 +76,8 @@ def _integral(mp: Any, p: Law, q: Law) -> tuple[float, float]:
         if not p.low < x < p.high:
             return mp.mpf(0)
         log_p = p.log_density(x)
+        if log_p < _NOTHING:
+            return mp.mpf(0)
         return p.scale * mp.exp(log_p) * (log_p - q.log_density(x))
 
     # In units of p's own scale, split where its bulk ends and where q has a kink.

@@ -126,11 +126,8 @@ def show(distribution: Distribution) -> str:
     kind = type(distribution).__name__
     try:
         items = parameters(distribution).items()
-    except InputTypeError:
-        return repr(distribution)
-    try:
         texts = [f"{name}={_numbers(x)}" if x.numel() <= 8 else f"{name} {list(x.shape)}" for name, x in items]
-    except RuntimeError:  # inside vmap or a trace there is nothing to read
+    except (InputTypeError, RuntimeError):  # composed of others; or inside vmap, where there is nothing to read
         return kind
     dtype = str(next(iter(items))[1].dtype).removeprefix("torch.")
     return f"{kind}({', '.join(texts)}; {dtype})"
