@@ -71,7 +71,7 @@ def check_pair(
         >>> p, q = (Poisson(torch.tensor(rate, dtype=torch.float64)) for rate in (0.0, 1.0))
         >>> print(check_pair(p, q, kl=kl_divergence, only=["value", "batch"]))
         KL(Poisson || Poisson): 1 passed, 1 failed
-          ✗ value: expected 1, got nan — p = Poisson(rate=0.0; float64), q = Poisson(rate=1.0; float64)
+          ✗ value: expected 1, got nan — p = Poisson(rate=0.; float64), q = Poisson(rate=1.; float64)
     """
     if isinstance(p, Distribution) and isinstance(q, Distribution):
         subject = _from_objects(p, q)
