@@ -113,12 +113,14 @@ def compiled_by(function: Any, backend: str) -> Any:
     """
     load_transforms(backend)
     dynamo: Any = importlib.import_module("torch._dynamo")
+    names = ("recompile_limit", "accumulated_recompile_limit", "cache_size_limit", "accumulated_cache_size_limit")
+    limits = {name: 100_000 for name in names if hasattr(dynamo.config, name)}  # renamed between torch versions
     compiled: Any = torch.compile(function, fullgraph=True, backend=backend)
 
     def call(*arguments: Any) -> Any:
         validates = Distribution._validate_args
         try:
-            with dynamo.config.patch(recompile_limit=10_000, accumulated_recompile_limit=100_000):
+            with dynamo.config.patch(limits):
                 return compiled(*arguments)
         finally:
             Distribution.set_default_validate_args(validates)
