@@ -195,6 +195,10 @@ def test_the_quadrature_agrees_with_the_closed_form(p, q, expected):
     assert error < 1e-12
 
 
+def test_a_divergent_integral_is_not_mistaken_for_a_number():
+    assert exact_kl(D.Cauchy(f64(0.0), f64(1.0)), D.Normal(f64(0.0), f64(1.0))) is None
+
+
 def test_a_function_and_examples_will_do():
     def make(scale, other):
         return D.Independent(D.Normal(torch.zeros_like(scale), scale), 0), D.Independent(D.Normal(0 * other, other), 0)
