@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kullback import kernels as kernels
     from kullback import nn as nn
+    from kullback import special as special
+    from kullback import testing as testing
     from kullback._core.errors import InputTypeError as InputTypeError
     from kullback._core.errors import InputValueError as InputValueError
     from kullback._core.errors import KullbackError as KullbackError
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from kullback._core.errors import ShapeError as ShapeError
     from kullback._core.errors import UnavailableError as UnavailableError
 
-_ROOMS = ("kernels", "nn")
+_ROOMS = ("kernels", "nn", "special", "testing")
 _HOMES = {
     "InputTypeError": "kullback._core.errors",
     "InputValueError": "kullback._core.errors",
