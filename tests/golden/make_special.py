@@ -233,9 +233,48 @@ def gamma():
     ]
 
 
+# --- the normal distribution function ---
+
+
+def density(x):
+    return mp.exp(-x * x / 2) / mp.sqrt(2 * mp.pi)
+
+
+def log_ndtr(x):
+    mass = mp.erfc(-x / mp.sqrt(2)) / 2
+    slope = density(x) / mass
+    return mp.log(mass), [slope], [-slope * (slope + x)]
+
+
+def log_ndtr_diff(a, b):
+    if a + b > 0:
+        value, first, second = log_ndtr_diff(-b, -a)
+        return value, [-first[1], -first[0]], second[::-1]
+    mass = (mp.erfc(-b / mp.sqrt(2)) - mp.erfc(-a / mp.sqrt(2))) / 2
+    low, high = density(a) / mass, density(b) / mass
+    return mp.log(mass), [-low, high], [a * low - low**2, low * high, -b * high - high**2]
+
+
+def normal():
+    rng = random.Random(4)
+    points = [rng.uniform(-8, 8) for _ in range(40)] + [float32(rng.uniform(-4, 4)) for _ in range(10)]
+    points += [0.0, 1e-20, -1e-20, 20.0, 38.0, -20.0, -40.0, -100.0, -1e4, -1e8, -1e150, 1e-3, -1e-3, -2.0, -3.0]
+    bases = (-1e5, -40.0, -7.0, -2.5, -1.0, 0.0, 0.4, 3.0, 25.0)
+    pairs = [(a, a + h * max(abs(a), 1)) for a in bases for h in NEAR[::2]]
+    pairs += [tuple(sorted((rng.uniform(-6, 6), rng.uniform(-6, 6)))) for _ in range(40)]
+    pairs += [tuple(sorted((float32(rng.uniform(-3, 3)), float32(rng.uniform(-3, 3))))) for _ in range(8)]
+    pairs += [(-h, h) for h in (1e-15, 1e-5, 0.1, 0.5, 1.0, 3.0, 9.0)] + [(-1e5, -3.0), (-30.0, 30.0), (5.0, 9.0)]
+    pairs += [(-8.0, -7.0), (-4.0, -3.5), (-1e3, -999.0), (12.0, 1e9), (-0.5, 2.0), (-1e300, 1.0), (30.0, 30.1)]
+    return [
+        table("log_ndtr", log_ndtr, [(x,) for x in points], 700),
+        table("log_ndtr_diff", log_ndtr_diff, pairs, 700),
+    ]
+
+
 def main():
     save("exp_log", exp_log() + log_difference())
     save("gamma", gamma())
+    save("normal", normal())
 
 
 if __name__ == "__main__":

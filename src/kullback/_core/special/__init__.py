@@ -4,6 +4,7 @@ from kullback._core.special.binet import binet, binet_bregman
 from kullback._core.special.entropy import kl_div, rel_entr
 from kullback._core.special.exp_log import expm1mx, log1mexp, log1pmx, logdiffexp
 from kullback._core.special.lgamma_bregman import lgamma_bregman, multivariate_lgamma_bregman
+from kullback._core.special.normal import log_ndtr, log_ndtr_diff
 from kullback._core.special.polygamma import digamma, trigamma
 
 __all__ = [
@@ -15,6 +16,8 @@ __all__ = [
     "lgamma_bregman",
     "log1mexp",
     "log1pmx",
+    "log_ndtr",
+    "log_ndtr_diff",
     "logdiffexp",
     "multivariate_lgamma_bregman",
     "rel_entr",

@@ -2,7 +2,7 @@
 
     log Γ(x) = (x - ½)·log x - x + ½·log 2π + R(x),    R(x) = Σ_k ρ(x+k),    ρ(x) = (x + ½)·log(1 + 1/x) - 1 > 0
 
-With z = 1/(2x+1), ρ = atanh(z)/z - 1 = z²/3 + z⁴/5 + …, and ρ'' = ½g² with g = 1/(x(x+1)): no term cancels. Twelve terms
+With z = 1/(2x+1), ρ = atanh(z)/z - 1 = z²/3 + z⁴/5 + …, and ρ'' = ½/v² with v = x(x+1): no term cancels. Twelve terms
 raise the argument to where the asymptotic series of R holds.
 """
 
@@ -17,32 +17,33 @@ from kullback._core.special._derivatives import attach, split_point
 from kullback._core.special._double_double import two_difference
 from kullback._core.special._precision import horner, widen
 from kullback._core.special._quadrature import NODES_16, WEIGHTS_16
+from kullback._core.special.entropy import log_ratio_pair
 from kullback._core.special.polygamma import BINET_SERIES, RAISE_TO
 
-# Below SERIES_FROM the logarithm itself is used; above it z² < 0.35 and 38 terms reach 1e-18.
-_SERIES_FROM = 0.35
-_TERM_SERIES = [1.0 / (2 * j + 1) for j in range(1, 39)]
-_SLOPE_SERIES = [-4.0 * j / (2 * j + 1) for j in range(1, 39)]
+# Below this point the logarithm itself is used; above it z² < 0.5 and 56 terms reach 1e-18. From x = 1 on, 18 do.
+_SERIES_FROM = 0.21
+_TERM_SERIES = [1.0 / (2 * j + 1) for j in range(1, 57)]
+_SLOPE_SERIES = [-4.0 * j / (2 * j + 1) for j in range(1, 57)]
 
 
-def _term(order: int, x: Tensor) -> Tensor:
-    """The order-th derivative of ρ."""
+def _term(order: int, x: Tensor, terms: int) -> Tensor:
+    """The order-th derivative of ρ, its series in z² cut after some terms."""
     if order < 2:
         z = 1 / (2 * x + 1)
         log_part = torch.log1p(x) - torch.log(x)
         if order == 0:
-            return torch.where(x < _SERIES_FROM, (x + 0.5) * log_part - 1, z * z * horner(z * z, _TERM_SERIES))
+            return torch.where(x < _SERIES_FROM, (x + 0.5) * log_part - 1, z * z * horner(z * z, _TERM_SERIES[:terms]))
         near_zero = log_part - 0.5 * (1 / x + 1 / (x + 1))
-        return torch.where(x < _SERIES_FROM, near_zero, z * z * z * horner(z * z, _SLOPE_SERIES))
-    g = 1 / x / (x + 1)
+        return torch.where(x < _SERIES_FROM, near_zero, z * z * z * horner(z * z, _SLOPE_SERIES[:terms]))
+    v = x * (x + 1)
     odd = 2 * x + 1
     if order == 2:
-        return 0.5 * g * g
+        return 0.5 / (v * v)
     if order == 3:
-        return -odd * g * g * g
+        return -odd / (v * v * v)
     if order == 4:
-        return g * g * g * (10 + 3 * g)
-    return -odd * g * g * g * g * (30 + 12 * g)
+        return (10 + 3 / v) / (v * v * v)
+    return -odd * (30 + 12 / v) / (v * v * v * v)
 
 
 def _tail(order: int, x: Tensor) -> Tensor:
@@ -57,7 +58,7 @@ def binet_value(order: int, x: Tensor) -> Tensor:
     """The order-th derivative of R, x > 0 and order ≤ 5, without derivatives of its own."""
     total = _tail(order, torch.where(x < RAISE_TO, x + RAISE_TO, x))
     for k in reversed(range(RAISE_TO)):
-        total = total + torch.where(x < RAISE_TO, _term(order, x + k), 0.0)
+        total = total + torch.where(x < RAISE_TO, _term(order, x + k, 18 if k else 56), 0.0)
     # The limit at 0 is infinite with the sign of every value.
     return torch.where(x == 0, math.inf if order % 2 == 0 else -math.inf, torch.where(x < 0, math.nan, total))
 
@@ -91,28 +92,33 @@ def tail_bregman(a: Tensor, b: Tensor, gap: Tensor) -> tuple[Tensor, Tensor]:
     return (gap * s) * ((gap * t) * s) * divergence, (gap * s) * t * slope
 
 
-def _remainder_integral(a: Tensor, gap: Tensor) -> tuple[Tensor, Tensor]:
-    """∫(1-τ)·R''(a + τd)dτ·d² and ∫R''(a + τd)dτ·d over [0, 1]; converges like 3.7^-32 for ratios b/a from 1/3 to 3."""
+def _remainder_integral(a: Tensor, b: Tensor, gap: Tensor, gap_low: Tensor) -> tuple[Tensor, Tensor]:
+    """D = ∫(b-s)·R''(s)ds and R'(b) - R'(a) = ∫R''(s)ds over [a, b], in the variable s = a·e^(τL), L = log(b/a).
+
+    The integrands are analytic in a strip of half-width π/L: 16 nodes reach 1e-18 for ratios b/a from 1/30 to 30.
+    """
     nodes = torch.tensor(NODES_16, dtype=a.dtype, device=a.device)
     weights = torch.tensor(WEIGHTS_16, dtype=a.dtype, device=a.device)
-    curvature = binet_value(2, a.unsqueeze(-1) + gap.unsqueeze(-1) * nodes)
-    mean = (curvature * weights).sum(-1)
-    remainder = (curvature * (weights * (1 - nodes))).sum(-1)
-    return gap * (gap * remainder), gap * mean
+    log_ratio, log_ratio_low = log_ratio_pair(b, a, gap, gap_low)
+    length = (log_ratio + log_ratio_low).unsqueeze(-1)
+    s = a.unsqueeze(-1) * torch.exp(length * nodes)
+    mass = s * binet_value(2, s) * weights
+    divergence = length * (s * mass * torch.expm1(length * (1 - nodes)))
+    return divergence.sum(-1), (length * mass).sum(-1)
 
 
 def binet_bregman(a: Tensor, b: Tensor) -> Tensor:
     """R(b) - R(a) - (b-a)·R'(a) ≥ 0."""
     dtype, (a_wide, b_wide) = widen(a, b)
     (a0, a_step), (b0, b_step) = split_point(a_wide), split_point(b_wide)
-    gap, _ = two_difference(b0, a0)
+    gap, gap_low = two_difference(b0, a0)
     tail = tail_bregman(a0, b0, gap)
-    near = _remainder_integral(a0, gap)
+    near = _remainder_integral(a0, b0, gap, gap_low)
     slope_a, curvature_a = binet_value(1, a0), binet_value(2, a0)
     slope_b = binet_value(1, b0)
     far = (binet_value(0, b0) - binet_value(0, a0)) - gap * slope_a, slope_b - slope_a
     is_tail = (a0 >= RAISE_TO) & (b0 >= RAISE_TO)
-    is_near = (3 * b0 >= a0) & (b0 <= 3 * a0)
+    is_near = (30 * b0 >= a0) & (b0 <= 30 * a0)
     value, b_slope = (torch.where(is_tail, x, torch.where(is_near, y, z)) for x, y, z in zip(tail, near, far, strict=True))
     at_zero = ((a0 == 0) & (b0 > 0)) | ((b0 == 0) & (a0 > 0))
     value = torch.where(at_zero, math.inf, value)

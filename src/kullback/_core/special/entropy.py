@@ -20,9 +20,9 @@ def _common_scale(p: Tensor, q: Tensor) -> Tensor:
     return torch.where(larger < 2.0**-400, tiny, torch.where(larger > 2.0**400, huge, torch.ones_like(p)))
 
 
-def log_ratio_pair(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
-    """log(p/q) for positive p, q as a leading number and a correction."""
-    w, w_low = quotient(*two_difference(p, q), q)
+def log_ratio_pair(p: Tensor, q: Tensor, gap: Tensor, gap_low: Tensor) -> tuple[Tensor, Tensor]:
+    """log(p/q) as a leading number and a correction, for positive p, q whose difference gap + gap_low = p - q is exact."""
+    w, w_low = quotient(gap, gap_low, q)
     near = torch.log1p(w), w_low / (1 + w)
     ratio, ratio_low = quotient(p, torch.zeros_like(p), q)
     far = torch.log(ratio), ratio_low / ratio
@@ -37,7 +37,7 @@ def log_bregman(p: Tensor, q: Tensor, gap: Tensor, gap_low: Tensor) -> Tensor:
     """q/p - 1 - log(q/p) ≥ 0 for positive p, q whose difference gap + gap_low = q - p is known exactly."""
     w, w_low = quotient(gap, gap_low, p)
     near = -log1pmx_value(w) + w_low * (w / (1 + w))
-    log_ratio, log_ratio_low = log_ratio_pair(p, q)
+    log_ratio, log_ratio_low = log_ratio_pair(p, q, -gap, -gap_low)
     far = (w + log_ratio) + (log_ratio_low + w_low)
     return torch.where((w > -0.6) & (w < 1.2), near, far)
 
@@ -46,7 +46,7 @@ def kl_div_value(p: Tensor, q: Tensor, gap: Tensor, gap_low: Tensor) -> Tensor:
     """p·log(p/q) - p + q for positive p, q whose difference gap + gap_low = q - p is known exactly."""
     w, w_low = quotient(gap, gap_low, p)
     near = p * (-log1pmx_value(w) + w_low * (w / (1 + w)))
-    log_ratio, log_ratio_low = log_ratio_pair(p, q)
+    log_ratio, log_ratio_low = log_ratio_pair(p, q, -gap, -gap_low)
     part, part_low = two_product(p, log_ratio)
     part_low = torch.where(torch.isfinite(part_low), part_low, 0.0)
     far = (part + gap) + (part_low + gap_low + p * log_ratio_low)
@@ -76,7 +76,7 @@ class _Domain:
 def _log_ratio_anywhere(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
     """`log_ratio_pair` for every positive pair, subnormal, huge and infinite ones included."""
     scale = _common_scale(p, q)
-    high, low = log_ratio_pair(p * scale, q * scale)
+    high, low = log_ratio_pair(p * scale, q * scale, *two_difference(p * scale, q * scale))
     lost = (p * scale == 0) | (q * scale == 0) | torch.isinf(p) | torch.isinf(q)
     return torch.where(lost, torch.log(p) - torch.log(q), high), torch.where(lost, 0.0, low)
 

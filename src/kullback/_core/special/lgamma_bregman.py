@@ -28,7 +28,7 @@ def _value_and_slope(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     is_large = (a >= RAISE_TO) & (b >= RAISE_TO)
     raised_a, raised_b = torch.where(is_large, a, a + RAISE_TO), torch.where(is_large, b, b + RAISE_TO)
     tail, tail_slope = tail_bregman(raised_a, raised_b, gap)
-    high, low = log_ratio_pair(raised_b, raised_a)
+    high, low = log_ratio_pair(raised_b, raised_a, gap, gap_low)
     value = kl_div_value(raised_b, raised_a, -gap, -gap_low)
     value = value + (0.5 * log_bregman(raised_a, raised_b, gap, gap_low) + tail)
     slope = (high + low) + (0.5 * (gap / raised_a) / raised_b + tail_slope)

@@ -40,7 +40,7 @@ def polygamma_positive(order: int, x: Tensor) -> Tensor:
     factorial = float(math.factorial(order))
     raised = torch.where(x < RAISE_TO, x + RAISE_TO, x)
     inverse = 1 / raised
-    series = [c * math.prod(range(2 * k + 1, 2 * k + order + 1)) for k, c in enumerate(BINET_SERIES)]
+    series = [c * math.prod(range(2 * k + 1, 2 * k + order + 2)) for k, c in enumerate(BINET_SERIES)]
     # (n-1)!/xⁿ · [1 + n/(2x) + …]: the part of log x and -1/(2x), then Binet's remainder, one power of 1/x further.
     bracket = 1 + inverse * (order / 2 + inverse * horner(inverse * inverse, series) / math.factorial(order - 1))
     total = math.factorial(order - 1) * bracket * inverse**order
@@ -69,8 +69,11 @@ def digamma_positive(x: Tensor) -> Tensor:
 
 def _reflected(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """1 - x, and cosecant and cotangent of πx with the integer part of x removed exactly."""
-    angle = math.pi * (x - torch.round(x))
-    return 1 - x, 1 / torch.sin(angle), 1 / torch.tan(angle)
+    part = x - torch.round(x)
+    complement = torch.copysign(0.5 - part.abs(), part)
+    # Near the half-integers the tangent of the complement keeps the zero of the cotangent exact.
+    cotangent = torch.where(part.abs() > 0.25, torch.tan(math.pi * complement), 1 / torch.tan(math.pi * part))
+    return 1 - x, 1 / torch.sin(math.pi * part), cotangent
 
 
 def digamma_value(x: Tensor) -> Tensor:
