@@ -1,5 +1,6 @@
 """Special functions in pure torch: the reference for every device, transform and dtype."""
 
+from kullback._core.special.bessel import bessel_ratio, log_iv, log_ive
 from kullback._core.special.binet import binet, binet_bregman
 from kullback._core.special.entropy import kl_div, rel_entr
 from kullback._core.special.exp_log import expm1mx, log1mexp, log1pmx, logdiffexp
@@ -8,6 +9,7 @@ from kullback._core.special.normal import log_ndtr, log_ndtr_diff
 from kullback._core.special.polygamma import digamma, trigamma
 
 __all__ = [
+    "bessel_ratio",
     "binet",
     "binet_bregman",
     "digamma",
@@ -16,6 +18,8 @@ __all__ = [
     "lgamma_bregman",
     "log1mexp",
     "log1pmx",
+    "log_iv",
+    "log_ive",
     "log_ndtr",
     "log_ndtr_diff",
     "logdiffexp",

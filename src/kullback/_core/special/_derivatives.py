@@ -56,3 +56,9 @@ def attach(value: Tensor, steps: Sequence[Tensor], first: Sequence[Tensor], seco
     reach = sum(steps[1:], steps[0])
     huge = _HALF_OF_INFINITY[value.dtype]
     return total + (reach * huge) * reach * (reach * huge)
+
+
+def refuse_derivative(value: Tensor, step: Tensor) -> Tensor:
+    """Make the derivative along a displacement infinite, where no formula is provided, rather than zero."""
+    huge = _HALF_OF_INFINITY[value.dtype]
+    return value + (step * huge) * huge

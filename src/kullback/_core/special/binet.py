@@ -119,7 +119,9 @@ def binet_bregman(a: Tensor, b: Tensor) -> Tensor:
     far = (binet_value(0, b0) - binet_value(0, a0)) - gap * slope_a, slope_b - slope_a
     is_tail = (a0 >= RAISE_TO) & (b0 >= RAISE_TO)
     is_near = (30 * b0 >= a0) & (b0 <= 30 * a0)
-    value, b_slope = (torch.where(is_tail, x, torch.where(is_near, y, z)) for x, y, z in zip(tail, near, far, strict=True))
+    value, b_slope = (
+        torch.where(is_tail, x, torch.where(is_near, y, z)) for x, y, z in zip(tail, near, far, strict=True)
+    )
     at_zero = ((a0 == 0) & (b0 > 0)) | ((b0 == 0) & (a0 > 0))
     value = torch.where(at_zero, math.inf, value)
     first = [-gap * curvature_a, b_slope]

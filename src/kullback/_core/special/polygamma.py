@@ -1,7 +1,7 @@
 """Digamma and trigamma with their own derivatives; torch's polygamma(1, x) is accurate to 5e-10 only.
 
-Positive arguments are raised to 12 by the recurrence ψ⁽ⁿ⁾(x) = ψ⁽ⁿ⁾(x+1) - (-1)ⁿ n!/xⁿ⁺¹, whose terms have one sign for n ≥ 1,
-and then expanded asymptotically (DLMF 5.11, 5.15). Negative arguments are reflected (DLMF 5.5.4).
+Positive arguments are raised to 12 by the recurrence ψ⁽ⁿ⁾(x) = ψ⁽ⁿ⁾(x+1) - (-1)ⁿ n!/xⁿ⁺¹, whose terms have one sign
+for n ≥ 1, and then expanded asymptotically (DLMF 5.11, 5.15). Negative arguments are reflected (DLMF 5.5.4).
 """
 
 from __future__ import annotations
@@ -19,19 +19,50 @@ RAISE_TO = 12
 
 # B_2k / (2k(2k-1)), k = 1, 2, …: the asymptotic series of lgamma in 1/x; derivatives follow by the power rule.
 BINET_SERIES = [
-    0.08333333333333333, -0.002777777777777778, 0.0007936507936507937, -0.0005952380952380953, 0.0008417508417508417,
-    -0.0019175269175269176, 0.00641025641025641, -0.029550653594771242, 0.17964437236883057, -1.3924322169059011,
-    13.402864044168393, -156.84828462600203, 2193.1033333333335, -36108.77125372499,
+    0.08333333333333333,
+    -0.002777777777777778,
+    0.0007936507936507937,
+    -0.0005952380952380953,
+    0.0008417508417508417,
+    -0.0019175269175269176,
+    0.00641025641025641,
+    -0.029550653594771242,
+    0.17964437236883057,
+    -1.3924322169059011,
+    13.402864044168393,
+    -156.84828462600203,
+    2193.1033333333335,
+    -36108.77125372499,
 ]
 
 # The positive root of digamma, in two parts, and ψ(x)/(x - root) on [1, 2] in powers of x - 3/2 (Chebyshev fit, 6e-20).
 _ROOT, _ROOT_LOW = 1.4616321449683622, 9.549995429965697e-17
 _DIGAMMA_OVER_ROOT = [
-    0.9510558760318328, -0.42362742128146047, 0.2405424842407869, -0.14840492305391872, 0.09498872445291817,
-    -0.06192213327154086, 0.04076083393802232, -0.026975796849870903, 0.017907248451446506, -0.011908215022954471,
-    0.007927018239564994, -0.005280020264450306, 0.0035181643354796027, -0.0023446244638506528, 0.0015627663530553948,
-    -0.0010424375640517788, 0.000695057895230654, -0.00045917430083105225, 0.0003054969030525749, -0.00022008418201681154,
-    0.00014834456823461422, -5.76048865255672e-05, 3.592996803689913e-05, -8.401289563760489e-05, 5.7657294642229025e-05,
+    0.9510558760318328,
+    -0.42362742128146047,
+    0.2405424842407869,
+    -0.14840492305391872,
+    0.09498872445291817,
+    -0.06192213327154086,
+    0.04076083393802232,
+    -0.026975796849870903,
+    0.017907248451446506,
+    -0.011908215022954471,
+    0.007927018239564994,
+    -0.005280020264450306,
+    0.0035181643354796027,
+    -0.0023446244638506528,
+    0.0015627663530553948,
+    -0.0010424375640517788,
+    0.000695057895230654,
+    -0.00045917430083105225,
+    0.0003054969030525749,
+    -0.00022008418201681154,
+    0.00014834456823461422,
+    -5.76048865255672e-05,
+    3.592996803689913e-05,
+    -8.401289563760489e-05,
+    5.7657294642229025e-05,
 ]
 
 
@@ -104,15 +135,11 @@ def digamma(x: Tensor) -> Tensor:
     """The derivative of log Γ."""
     dtype, (wide,) = widen(x)
     point, step = split_point(wide)
-    return attach(
-        digamma_value(point), [step], [polygamma_value(1, point)], [polygamma_value(2, point)]
-    ).to(dtype)
+    return attach(digamma_value(point), [step], [polygamma_value(1, point)], [polygamma_value(2, point)]).to(dtype)
 
 
 def trigamma(x: Tensor) -> Tensor:
     """The second derivative of log Γ."""
     dtype, (wide,) = widen(x)
     point, step = split_point(wide)
-    return attach(
-        polygamma_value(1, point), [step], [polygamma_value(2, point)], [polygamma_value(3, point)]
-    ).to(dtype)
+    return attach(polygamma_value(1, point), [step], [polygamma_value(2, point)], [polygamma_value(3, point)]).to(dtype)
