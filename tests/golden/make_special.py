@@ -202,7 +202,7 @@ def multivariate(dimension):
 def gamma_points(rng):
     points = [10.0**k for k in (-300, -30, -10, -5, -3, -2, -1, 0, 1, 2, 3, 6, 10, 15)]
     points += [log_uniform(rng, 1e-2, 50) for _ in range(24)] + [float32(rng.uniform(0.1, 20)) for _ in range(10)]
-    return points + [0.5, 0.35, 0.3499, 0.9999999, 1.0000001, 2.0, 11.999999, 12.0, 12.5]
+    return [*points, 0.5, 0.35, 0.3499, 0.9999999, 1.0000001, 2.0, 11.999999, 12.0, 12.5]
 
 
 def shape_points(rng):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kullback._core.errors import InputTypeError, ShapeError, explain_problem
+from kullback._core.errors import InputTypeError, InputValueError, ShapeError, explain_problem
 
 _FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
@@ -70,6 +70,16 @@ def _check_shapes(function: str, names: tuple[str, str], x: Tensor, y: Tensor) -
                     instead=f"{names[1]}.unsqueeze(dim) or {names[1]}.reshape(...) to line the dimensions up",
                 )
             )
+
+
+def whole(function: str, name: str, argument: int, low: int, high: int | None = None) -> int:
+    """Check a whole number between two bounds."""
+    is_whole = isinstance(argument, int) and not isinstance(argument, bool)
+    if not is_whole or argument < low or (high is not None and argument > high):
+        wanted = f"an int from {low} to {high}" if high is not None else f"an int of at least {low}"
+        kind = InputValueError if is_whole else InputTypeError
+        raise kind(explain_problem(f"{function}() cannot use this `{name}`.", got=repr(argument), expected=wanted))
+    return argument
 
 
 def _is_number(argument: object) -> bool:

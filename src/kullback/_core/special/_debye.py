@@ -1,4 +1,4 @@
-"""Asymptotic expansions of I_ν: Debye's, uniform in x for large ν, and Hankel's, for x far above ν² (DLMF 10.41, 10.40)."""
+"""Expansions of I_ν: Debye's, uniform in x for large ν (DLMF 10.41), and Hankel's, for x far above ν² (DLMF 10.40)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _sum(side: list[tuple[list[float], list[float]]], p: Tensor, nu: Tensor, par
 
 
 def debye_log(nu: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """log I_ν(x) and log I_ν(x) - x for ν ≥ 30."""
+    """Return log I_ν(x) and log I_ν(x) - x for ν ≥ 30."""
     z = x / nu
     root = torch.sqrt(1 + z * z)
     root = torch.where(torch.isinf(root), z, root)
@@ -66,7 +66,7 @@ def debye_log(nu: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def debye_ratio(nu: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """r = I_ν₊₁/I_ν, r' and r'' for ν ≥ 30 and x ≥ ν/20; for smaller x an approximation that a recurrence improves."""
+    """I_ν₊₁/I_ν and two derivatives for ν ≥ 30, x ≥ ν/20; for smaller x a start that the recurrence improves."""
     z = x / nu
     root = torch.sqrt(1 + z * z)
     p = 1 / root
@@ -89,7 +89,7 @@ def is_far_above(nu: Tensor, x: Tensor) -> Tensor:
 
 
 def hankel(nu: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """log H, x·(log H)', x²·(log H)'', x³·(log H)''' of the series H = √(2πx)·e^-x·I_ν(x)."""
+    """Return log H, x·(log H)', x²·(log H)'', x³·(log H)''' of the series H = √(2πx)·e^-x·I_ν(x)."""
     term = torch.ones_like(x)
     sums = [torch.zeros_like(x) for _ in range(4)]
     square = 4 * nu * nu

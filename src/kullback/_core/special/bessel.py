@@ -97,7 +97,7 @@ def _point(nu: Tensor, x: Tensor) -> tuple[torch.dtype, _Point, Tensor, Tensor]:
 
 
 def _log_values(nu: Tensor, x: Tensor, ratio: _Ratio) -> tuple[Tensor, Tensor]:
-    """log I_ν(x) and log I_ν(x) - x."""
+    """Return log I_ν(x) and log I_ν(x) - x."""
     is_debye = nu >= DEBYE_FROM
     is_series = ~is_debye & (x <= _SERIES_TO)
     plain, scaled = debye_log(torch.where(is_debye, nu, nu + DEBYE_FROM), x)
@@ -137,7 +137,7 @@ def _slopes_at_zero(point: _Point, first: Tensor, second: Tensor, tilt: float) -
 
 
 def log_iv(nu: Tensor, x: Tensor) -> Tensor:
-    """log I_ν(x)."""
+    """Return log I_ν(x)."""
     dtype, point, nu0, x0 = _point(nu, x)
     ratio = _ratio(nu0, x0)
     slope, _, curvature = _log_slopes(nu0, x0, ratio)

@@ -21,7 +21,7 @@ def _common_scale(p: Tensor, q: Tensor) -> Tensor:
 
 
 def log_ratio_pair(p: Tensor, q: Tensor, gap: Tensor, gap_low: Tensor) -> tuple[Tensor, Tensor]:
-    """log(p/q) as a leading number and a correction, for positive p, q whose difference gap + gap_low = p - q is exact."""
+    """log(p/q) in two parts, for positive p, q whose difference gap + gap_low = p - q is known exactly."""
     w, w_low = quotient(gap, gap_low, q)
     near = torch.log1p(w), w_low / (1 + w)
     ratio, ratio_low = quotient(p, torch.zeros_like(p), q)

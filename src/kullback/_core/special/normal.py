@@ -109,7 +109,7 @@ def density(t: Tensor) -> Tensor:
 
 
 def log_ndtr(x: Tensor) -> Tensor:
-    """log Φ(x)."""
+    """Return log Φ(x)."""
     dtype, (wide,) = widen(x)
     point, step = split_point(wide)
     t = point.abs()
