@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -9,16 +10,19 @@ import torch
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 
+@cache
 def load(group):
+    """{name: [[arguments, value, first derivatives, second derivatives], …]}."""
     return json.loads((GOLDEN / f"special_{group}.json").read_text(encoding="utf-8"))
 
 
 def ulp(x, dtype=torch.float64):
     """The spacing of `dtype` at |x|, its smallest subnormal at least."""
     info = torch.finfo(dtype)
+    smallest = info.smallest_normal * info.eps
     if x == 0 or not math.isfinite(x):
-        return info.smallest_normal * info.eps
-    return max(math.ldexp(info.eps, math.frexp(abs(x))[1] - 1), info.smallest_normal * info.eps)
+        return smallest
+    return max(math.ldexp(info.eps, math.frexp(abs(x))[1] - 1), smallest)
 
 
 def error_in_ulp(got, want, floor=0.0, dtype=torch.float64):
@@ -28,32 +32,31 @@ def error_in_ulp(got, want, floor=0.0, dtype=torch.float64):
     return abs(got - want) / ulp(max(abs(want), floor), dtype)
 
 
-def derivatives(function, arguments):
+def columns(rows, dtype=torch.float64):
+    return [torch.tensor(column, dtype=dtype) for column in zip(*[row[0] for row in rows], strict=True)]
+
+
+def derivatives(function, arguments, constants=0):
     """Value, gradient and upper triangle of the Hessian of a pointwise function, by double backward."""
-    arguments = [a.clone().requires_grad_() for a in arguments]
-    value = function(*arguments)
-    first = torch.autograd.grad(value.sum(), arguments, create_graph=True)
+    fixed, free = arguments[:constants], [a.clone().requires_grad_() for a in arguments[constants:]]
+    value = function(*fixed, *free)
+    first = torch.autograd.grad(value.sum(), free, create_graph=True)
     second = []
     for i, slope in enumerate(first):
-        row = torch.autograd.grad(slope.sum(), arguments, retain_graph=True)
-        second += [row[j].detach() for j in range(i, len(arguments))]
+        row = torch.autograd.grad(slope.sum(), free, retain_graph=True)
+        second += [row[j].detach() for j in range(i, len(free))]
     return value.detach(), [g.detach() for g in first], second
 
 
-def errors(function, rows, floors=None):
-    """Per row: arguments and the errors of value, first and second derivatives, worst entry each."""
-    floors = floors or (lambda *args: (0.0, 0.0, 0.0))
-    columns = [torch.tensor(column, dtype=torch.float64) for column in zip(*[row[0] for row in rows], strict=True)]
-    value, first, second = derivatives(function, columns)
-    report = []
-    for i, (args, want, want_first, want_second) in enumerate(rows):
-        floor = floors(*args)
-        report.append(
-            (
-                args,
-                error_in_ulp(value[i].item(), want, floor[0]),
-                max(error_in_ulp(g[i].item(), w, floor[1]) for g, w in zip(first, want_first, strict=True)),
-                max(error_in_ulp(g[i].item(), w, floor[2]) for g, w in zip(second, want_second, strict=True)),
-            )
-        )
-    return report
+def worst_errors(promise):
+    """The largest error of the value, the first and the second derivatives, each with the arguments where it occurs."""
+    rows = load(promise.group)[promise.name]
+    value, first, second = derivatives(promise.function, columns(rows), promise.constants)
+    worst = [(0.0, None)] * 3
+    for i, (args, *wants) in enumerate(rows):
+        wants[0] = [wants[0]]
+        for part, (got, want) in enumerate(zip(([value], first, second), wants, strict=True)):
+            floor = promise.floors(*args)[part]
+            error = max(error_in_ulp(g[i].item(), w, floor) for g, w in zip(got, want, strict=True))
+            worst[part] = max(worst[part], (error, args), key=lambda pair: pair[0])
+    return worst

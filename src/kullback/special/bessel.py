@@ -25,7 +25,7 @@ def _order_and_point(function: str, nu: Tensor | float, x: Tensor | float) -> tu
 
 
 def log_iv(nu: Tensor | float, x: Tensor | float) -> Tensor:
-    """log I_ν(x), the logarithm of the modified Bessel function of the first kind.
+    """The logarithm of I_ν(x), the modified Bessel function of the first kind.
 
     Domain: ν ≥ 0 (tested to 1e4), x ≥ 0; at x = 0 it is 0 for ν = 0 and -inf otherwise, inf at inf, NaN elsewhere.
     Accuracy: 4 ulp of max(|value|, ν), which matters where the value crosses 0; first derivative in x 3 ulp, second
@@ -52,7 +52,7 @@ def log_ive(nu: Tensor | float, x: Tensor | float) -> Tensor:
     """log(e^-x·I_ν(x)), the exponentially scaled companion of `log_iv`.
 
     Domain as for `log_iv`, and -inf at x = inf. Accuracy: 4 ulp of max(|value|, ν); the first derivative in x, which
-    tends to -1/(2x), within 3 ulp for x ≥ ν²/2 + 50 and to 3 ulp of 1 below; second derivative as for `log_iv`.
+    tends to -1/(2x), to 3 ulp of 1/x for x ≥ ν²/2 + 50 and to 3 ulp of 1 below; second derivative as for `log_iv`.
 
     Args:
         nu: the order; a floating-point tensor, or a number beside one.

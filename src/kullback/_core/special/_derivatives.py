@@ -29,9 +29,13 @@ def split_point(x: Tensor) -> tuple[Tensor, Tensor]:
     return x.detach(), finite - finite.detach()
 
 
-def _scaled(coefficient: Tensor) -> tuple[Tensor, Tensor]:
-    """An infinite coefficient as two finite factors: 0·c₁·c₂ is 0 in the value, c₁·c₂ is infinite in a slope."""
+def _scaled(coefficient: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """An infinite coefficient as two finite factors: 0·c₁·c₂ is 0 in the value, c₁·c₂ is infinite in a slope.
+
+    At an infinite argument a formula may be inf/inf; such a coefficient is 0, so that the value beside it survives.
+    """
     largest = torch.finfo(coefficient.dtype).max
+    coefficient = torch.where(torch.isnan(coefficient) & ~torch.isnan(value), 0.0, coefficient)
     boost = torch.where(torch.isinf(coefficient), _BOOST, 1.0).to(coefficient.dtype)
     return coefficient.clamp(-largest, largest), boost
 
@@ -47,11 +51,11 @@ def attach(value: Tensor, steps: Sequence[Tensor], first: Sequence[Tensor], seco
     """
     total = value
     for step, slope in zip(steps, first, strict=True):
-        factor, boost = _scaled(slope)
+        factor, boost = _scaled(slope, value)
         total = total + (step * factor) * boost
     pairs = [(i, j) for i in range(len(steps)) for j in range(i, len(steps))]
     for (i, j), curvature in zip(pairs, second, strict=True):
-        factor, boost = _scaled(0.5 * curvature if i == j else curvature)
+        factor, boost = _scaled(0.5 * curvature if i == j else curvature, value)
         total = total + (steps[i] * (steps[j] * factor)) * boost
     reach = sum(steps[1:], steps[0])
     huge = _HALF_OF_INFINITY[value.dtype]
