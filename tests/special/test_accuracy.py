@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from tests.special.accuracy import columns, error_in_ulp, load, worst_errors
-from tests.special.promises import PROMISES
 
 from kullback import special
+from tests.special.accuracy import columns, error_in_ulp, load, worst_errors
+from tests.special.promises import PROMISES
 
 BY_NAME = pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.name)
 
