@@ -25,6 +25,11 @@ def tracer_active() -> bool:
 
 
 def is_plain(tensor: Tensor) -> bool:
-    """Whether a tensor is dense CPU memory and nothing else: no subclass, no other device, no sparse layout."""
+    """Whether a tensor is its dense CPU memory: no subclass, other device, sparse layout or pending negation."""
     kind = type(tensor)
-    return (kind is Tensor or kind is torch.nn.Parameter) and tensor.is_cpu and tensor.layout is torch.strided
+    return (
+        (kind is Tensor or kind is torch.nn.Parameter)
+        and tensor.is_cpu
+        and tensor.layout is torch.strided
+        and not tensor.is_neg()
+    )

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 
 _FILE_NAMES = {"win32": "libkullback_native.dll", "darwin": "libkullback_native.dylib"}
 
@@ -24,13 +24,22 @@ class Status(NamedTuple):
     Attributes:
         implementation: `"native"` or `"reference"` (pure torch).
         reason: Why, in one sentence.
+        instruction_set: `"baseline"`, `"avx2"` or `"avx512"`; empty for the reference. `KULLBACK_ISA` forces one.
+        threads: How many threads a large tensor uses, `torch.get_num_threads()` or 1.
+        parallel_runtime: Path of the OpenMP runtime that runs them; empty if everything runs on the calling thread.
     """
 
     implementation: str
     reason: str
+    instruction_set: str = ""
+    threads: int = 1
+    parallel_runtime: str = ""
 
     def __str__(self) -> str:
-        return f"{self.implementation} kernels: {self.reason}"
+        if self.implementation == "reference":
+            return f"reference kernels: {self.reason}"
+        runtime = self.parallel_runtime or "no OpenMP runtime of torch's was found, or this process was forked"
+        return f"native kernels: {self.reason}, {self.instruction_set}, {self.threads} thread(s) ({runtime})"
 
 
 class _Loaded(NamedTuple):
@@ -53,7 +62,21 @@ def _load() -> _Loaded:
     found = int(library.kullback_abi_version())
     if found != ABI_VERSION:
         return _Loaded(None, f"{name} speaks ABI {found}, this package ABI {ABI_VERSION}: reinstall kullback")
+    _declare(library)
     return _Loaded(library, f"{name} is loaded")
+
+
+def _declare(library: ctypes.CDLL) -> None:
+    """Argument and result types of the exported functions (`csrc/api.cpp`)."""
+    pointer, integer, long = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64
+    library.kullback_instruction_set.restype = ctypes.c_char_p
+    library.kullback_parallel_runtime.restype = ctypes.c_char_p
+    library.kullback_function_index.argtypes = [ctypes.c_char_p]
+    library.kullback_elementwise.argtypes = [
+        *(integer, integer, long),
+        *(pointer, pointer, pointer, pointer),
+        *(integer, pointer),
+    ]
 
 
 def _candidates(name: str) -> list[Path]:
@@ -76,5 +99,11 @@ def status() -> Status:
         >>> kullback.kernels.status().implementation in {"native", "reference"}
         True
     """
-    loaded = _load()
-    return Status("reference" if loaded.library is None else "native", loaded.reason)
+    library, reason = _load()
+    if library is None:
+        return Status("reference", reason)
+    import torch
+
+    runtime = library.kullback_parallel_runtime().decode()
+    threads = torch.get_num_threads() if runtime else 1
+    return Status("native", reason, library.kullback_instruction_set().decode(), threads, runtime)

@@ -1,0 +1,90 @@
+// Floating-point numbers as bit patterns: exponent arithmetic without library calls, so that loops vectorise.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+// The same source is compiled once per instruction set, each in its own namespace: an inline function shared between them
+// would be linked once, perhaps as compiled for a set this machine does not have.
+#ifndef KULLBACK_SET
+#define KULLBACK_SET baseline
+#endif
+
+namespace kullback::KULLBACK_SET {
+
+template <class To, class From>
+inline To bit_cast(From value) {
+    static_assert(sizeof(To) == sizeof(From), "same width");
+    To result;
+    std::memcpy(&result, &value, sizeof(To));
+    return result;
+}
+
+template <class T>
+struct Format;
+
+template <>
+struct Format<double> {
+    using Int = int64_t;
+    static constexpr int kFraction = 52;
+    static constexpr Int kOne = 0x3ff0000000000000;       // bits of 1
+    static constexpr Int kRootHalf = 0x3fe6a09e667f3bcd;  // bits of sqrt(1/2)
+    static constexpr Int kBias = 1023;
+    static constexpr double kRound = 6755399441055744.0;  // 1.5 * 2^52: adding it rounds to an integer
+    static constexpr double kSmallestNormal = 2.2250738585072014e-308;
+    static constexpr double kUpscale = 18014398509481984.0;  // 2^54, lifts subnormals into the normal range
+    static constexpr int kUpscaleBits = 54;
+    // log(2) = high + low; high ends in zeros, so that k * high is exact for every exponent k.
+    static constexpr double kLog2High = 0x1.62e42feep-1;
+    static constexpr double kLog2Low = 0x1.a39ef35793c76p-33;
+    static constexpr double kLargestExponent = 709.782712893384;
+    static constexpr double kSmallestExponent = -745.2;
+};
+
+template <>
+struct Format<float> {
+    using Int = int32_t;
+    static constexpr int kFraction = 23;
+    static constexpr Int kOne = 0x3f800000;
+    static constexpr Int kRootHalf = 0x3f3504f3;
+    static constexpr Int kBias = 127;
+    static constexpr float kRound = 12582912.0f;  // 1.5 * 2^23
+    static constexpr float kSmallestNormal = 1.17549435e-38f;
+    static constexpr float kUpscale = 33554432.0f;  // 2^25
+    static constexpr int kUpscaleBits = 25;
+    static constexpr float kLog2High = 0x1.62ep-1f;
+    static constexpr float kLog2Low = 0x1.0bfbe8p-15f;
+    static constexpr float kLargestExponent = 88.72283f;
+    static constexpr float kSmallestExponent = -104.0f;
+};
+
+template <class T>
+inline constexpr T kInfinity = std::numeric_limits<T>::infinity();
+template <class T>
+inline constexpr T kNaN = std::numeric_limits<T>::quiet_NaN();
+
+template <class T>
+inline T magnitude(T x) {
+    return x < T(0) ? -x : x;
+}
+
+// 2^n for an integer-valued n in the normal range.
+template <class T>
+inline T power_of_two(T n) {
+    using F = Format<T>;
+    using Int = typename F::Int;
+    const Int shifted = bit_cast<Int>(n + F::kRound) - bit_cast<Int>(F::kRound);
+    return bit_cast<T>((shifted + F::kBias) << F::kFraction);
+}
+
+// sum of coefficients[k] * x^k, constant first.
+template <class T, int N>
+inline T horner(T x, const T (&coefficients)[N]) {
+    T sum = coefficients[N - 1];
+#pragma GCC unroll 32
+    for (int k = N - 2; k >= 0; --k) sum = sum * x + coefficients[k];
+    return sum;
+}
+
+}  // namespace kullback::KULLBACK_SET

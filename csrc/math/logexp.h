@@ -1,0 +1,74 @@
+// log(1 - e^x) and log(e^a - e^b).
+#pragma once
+
+#include "exp.h"
+#include "log.h"
+
+namespace kullback::KULLBACK_SET {
+
+// log(1 - e^x) for x <= 0; -inf at 0, NaN above. 1 - e^x = u + c: above -log 2 it is -expm1(x), which carries full
+// relative accuracy; below, log1p(-e^x) does (Maechler 2012). Both share one logarithm.
+template <class T>
+inline T log1mexp_of(T x) {
+    const bool near = x > T(-0.6931471805599453);
+    const T argument = near ? -expm1_of(x) - T(1) : -exp_of(x);
+    const T u = near ? -expm1_of(x) : T(1) + argument;
+    const Scaled<T> u2 = split_log(u);
+    const bool unscaled = u2.exponent == T(0);
+    const T c = near || unscaled ? T(0) : argument - (u - T(1));
+    const T f = unscaled ? argument : u2.mantissa - T(1);
+    const T s = f / (T(2) + f);
+    const T z = s * s;
+    const T tail = s * (T(2) * z * atanh_remainder(z) - f);
+    const T value = u2.exponent * Format<T>::kLog2High + (f + (tail + (u2.exponent * Format<T>::kLog2Low + c / u)));
+    return x < T(0) ? value : (x == T(0) ? -kInfinity<T> : kNaN<T>);
+}
+
+// d/dx log(1 - e^x) = -1/expm1(-x).
+template <class T>
+inline T log1mexp_slope(T x) {
+    const T value = x == T(0) ? -kInfinity<T> : T(-1) / expm1_of(-x);
+    return magnitude(x) == kInfinity<T> ? T(0) : value;
+}
+
+template <class T>
+struct Gap {
+    T high, low;  // b - a = high + low exactly
+};
+
+template <class T>
+inline Gap<T> gap_of(T a, T b) {
+    const T high = b - a;
+    const T back = high + a;
+    const T low = (b - back) - (a - (back - high));
+    // b = -inf removes nothing, also from a = -inf.
+    const T removed = a != a ? a : -kInfinity<T>;
+    return {b == -kInfinity<T> ? removed : high, magnitude(low) < kInfinity<T> ? low : T(0)};
+}
+
+// log(e^a - e^b) = a + log1mexp(b - a); the rounding error of b - a enters to first order.
+template <class T>
+inline T logdiffexp_of(T a, T b) {
+    const Gap<T> gap = gap_of(a, b);
+    const T slope = log1mexp_slope(gap.high);
+    const T correction = magnitude(slope) < kInfinity<T> ? slope * gap.low : T(0);
+    return a + (log1mexp_of(gap.high) + correction);
+}
+
+template <class T>
+inline T logdiffexp_slope_a(T a, T b) {
+    const Gap<T> gap = gap_of(a, b);
+    const T grown_m1 = expm1_of(gap.high) + (expm1_of(gap.high) + T(1)) * gap.low;
+    return magnitude(a) == kInfinity<T> ? T(0) : T(-1) / grown_m1;
+}
+
+template <class T>
+inline T logdiffexp_slope_b(T a, T b) {
+    const Gap<T> gap = gap_of(a, b);
+    const T shrunk = expm1_of(-gap.high);
+    const T grown_m1 = shrunk - (shrunk + T(1)) * gap.low;
+    const T value = gap.high == T(0) ? -kInfinity<T> : T(-1) / (shrunk == kInfinity<T> ? shrunk : grown_m1);
+    return magnitude(b) == kInfinity<T> ? T(0) : value;
+}
+
+}  // namespace kullback::KULLBACK_SET

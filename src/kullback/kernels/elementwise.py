@@ -1,0 +1,170 @@
+"""Elementwise ops of one or two tensors: checks, promotion and broadcasting around one native driver."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kullback._core.errors import InputTypeError, ShapeError, explain_problem
+from kullback.kernels import native as _native
+from kullback.kernels.face import Op
+
+_DTYPES = {torch.float64: 0, torch.float32: 1, torch.float16: 2, torch.bfloat16: 3}
+
+
+class Elementwise:
+    """A pointwise function of one or two tensors, called like a function.
+
+    Args:
+        name: Name of the native function, and of the op.
+        reference: The function in pure torch, for arguments of one dtype.
+        arguments: Names of the arguments, for messages.
+        gradients: Native functions `(grad, *arguments) -> grad times the partial derivative`, one per argument.
+    """
+
+    def __init__(
+        self, name: str, reference: Callable[..., Tensor], *, arguments: Sequence[str], gradients: Sequence[str]
+    ) -> None:
+        self.__name__ = name
+        self.arguments = tuple(arguments)
+        forward, slopes = kernel(name), [kernel(gradient) for gradient in gradients]
+
+        def backward(grads: Sequence[Tensor], saved: Sequence[Tensor], needs: Sequence[bool]) -> list[Tensor | None]:
+            return [
+                slope(grads[0], *saved).sum_to_size(tensor.shape) if need else None
+                for slope, tensor, need in zip(slopes, saved, needs, strict=True)
+            ]
+
+        self.op = Op(
+            name,
+            f"({', '.join(f'Tensor {argument}' for argument in arguments)}) -> Tensor",
+            reference=reference,
+            native=forward,
+            backward=backward,
+            fake=_fake,
+        )
+
+    def __call__(self, *values: Any) -> Tensor:
+        """The function of tensors that broadcast together; a Python number stands for a tensor of the other's dtype."""
+        first = values[0]
+        for value in values:
+            if not isinstance(value, Tensor) or value.dtype not in _DTYPES or value.dtype != first.dtype:
+                return self._checked(values)
+        if len(values) == 2 and first.shape != values[1].shape:
+            self._check_shapes(values)
+        result: Tensor = self.op(*values)
+        return result
+
+    def _checked(self, values: tuple[Any, ...]) -> Tensor:
+        """The slow way in: Python numbers, mixed dtypes, and everything that is an error."""
+        tensors = [value for value in values if isinstance(value, Tensor)]
+        for argument, value in zip(self.arguments, values, strict=True):
+            number = isinstance(value, (int, float)) and not isinstance(value, bool) and bool(tensors)
+            if not number and (not isinstance(value, Tensor) or value.dtype not in _DTYPES):
+                raise InputTypeError(
+                    explain_problem(
+                        f"{self.__name__}() needs floating-point tensors.",
+                        got=f"{argument} = {_describe(value)}",
+                        expected="a tensor of float64, float32, bfloat16 or float16",
+                        instead=f"{self.__name__}({', '.join(self._suggestions(values))})",
+                    )
+                )
+        dtype = tensors[0].dtype if len(tensors) == 1 else torch.result_type(tensors[0], tensors[1])
+        device = tensors[0].device
+        ready = [v.to(dtype) if isinstance(v, Tensor) else torch.tensor(v, dtype=dtype, device=device) for v in values]
+        self._check_shapes(ready)
+        result: Tensor = self.op(*ready)
+        return result
+
+    def _suggestions(self, values: Sequence[Any]) -> list[str]:
+        fine = [isinstance(value, Tensor) and value.dtype in _DTYPES for value in values]
+        return [name if ok else f"{name}.double()" for name, ok in zip(self.arguments, fine, strict=True)]
+
+    def _check_shapes(self, tensors: Sequence[Tensor]) -> None:
+        for one, other in zip(*(reversed(t.shape) for t in tensors), strict=False) if len(tensors) == 2 else ():
+            if one not in (1, other) and other != 1:
+                raise ShapeError(
+                    explain_problem(
+                        f"{self.__name__}() cannot broadcast its arguments.",
+                        got=" and ".join(
+                            f"{name} of shape {tuple(t.shape)}" for name, t in zip(self.arguments, tensors, strict=True)
+                        ),
+                        expected="sizes that agree or are 1, counted from the last dimension",
+                        instead="unsqueeze the dimension that is missing",
+                    )
+                )
+
+
+def kernel(name: str) -> Callable[..., Tensor]:
+    """The native function `name` on plain CPU tensors of one dtype that broadcast together; contiguous result."""
+    library = _native.library()
+    if library is None:
+        return _unavailable
+    function = library.kullback_function_index(name.encode())
+    if function < 0:
+        raise ValueError(f"the native library has no function {name!r}")
+    call = library.kullback_elementwise
+    threads = torch.get_num_threads
+
+    def run(*tensors: Tensor) -> Tensor:
+        first = tensors[0]
+        shape = first.shape
+        for tensor in tensors:
+            if tensor.shape != shape or not tensor.is_contiguous():
+                output, operands, layout = _lay_out(tensors)
+                break
+        else:
+            output, operands, layout = torch.empty_like(first), tensors, None
+        pointers = [t.data_ptr() for t in operands]
+        pointers += [0] * (3 - len(pointers))
+        dtype = _DTYPES[first.dtype]
+        status = call(function, dtype, output.numel(), *pointers, output.data_ptr(), threads(), layout)
+        if status:
+            raise RuntimeError(f"the native function {name!r} refused its arguments (status {status})")
+        return output
+
+    return run
+
+
+def _lay_out(tensors: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor], Any]:
+    """An output, operands, and the layout that lets the kernel read them in place where two strides suffice."""
+    shape = torch.broadcast_shapes(*(t.shape for t in tensors))
+    output = tensors[0].new_empty(shape)
+    expanded = [t.expand(shape) for t in tensors]
+    merged = _merge([[size, *(t.stride(d) for t in expanded)] for d, size in enumerate(shape) if size != 1])
+    if len(merged) > 2 or not output.numel():
+        return output, [t.contiguous() for t in expanded], None
+    sizes = [[1, *(0 for _ in tensors)]] * (2 - len(merged)) + merged
+    strides = itertools.chain.from_iterable(zip(sizes[0][1:], sizes[1][1:], strict=True))
+    values = [sizes[0][0], sizes[1][0], *strides]
+    return output, expanded, (ctypes.c_int64 * len(values))(*values)
+
+
+def _merge(dimensions: list[list[int]]) -> list[list[int]]:
+    """Join neighbouring dimensions `[size, stride, ...]` that every operand walks through without a jump."""
+    merged: list[list[int]] = []
+    for size, *strides in dimensions:
+        if merged and all(outer == size * inner for outer, inner in zip(merged[-1][1:], strides, strict=True)):
+            merged[-1] = [merged[-1][0] * size, *strides]
+        else:
+            merged.append([size, *strides])
+    return merged
+
+
+def _fake(*tensors: Tensor) -> Tensor:
+    return tensors[0].new_empty(torch.broadcast_shapes(*(t.shape for t in tensors)))
+
+
+def _unavailable(*tensors: Tensor) -> Tensor:
+    raise RuntimeError(f"no native library: {_native.status().reason}")
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor of {str(value.dtype).removeprefix('torch.')}"
+    return f"{value!r} ({type(value).__name__})"
