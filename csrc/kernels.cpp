@@ -99,19 +99,46 @@ void run(const ElementwiseCall& call, int64_t begin, int64_t end) {
             }                                                                     \
         }                                                                         \
     };
+#define KULLBACK_UNARY_REPAIRED_LOOP(name, narrow, expression, condition, repair) \
+    KULLBACK_UNARY_LOOP(most_##name, narrow, expression)                          \
+    struct Function_##name : Function_most_##name {                               \
+        template <class T>                                                        \
+        static void apply(const T* const (&in)[1], T* __restrict out, int64_t n) { \
+            Function_most_##name::apply(in, out, n);                              \
+            for (int64_t i = 0; i < n; ++i) {                                     \
+                const T x = in[0][i];                                             \
+                if (condition) out[i] = repair;                                   \
+            }                                                                     \
+        }                                                                         \
+    };
+#define KULLBACK_BINARY_REPAIRED_LOOP(name, narrow, expression, condition, repair) \
+    KULLBACK_BINARY_LOOP(most_##name, narrow, expression)                         \
+    struct Function_##name : Function_most_##name {                               \
+        template <class T>                                                        \
+        static void apply(const T* const (&in)[2], T* __restrict out, int64_t n) { \
+            Function_most_##name::apply(in, out, n);                              \
+            for (int64_t i = 0; i < n; ++i) {                                     \
+                const T x = in[0][i], y = in[1][i];                               \
+                if (condition) out[i] = repair;                                   \
+            }                                                                     \
+        }                                                                         \
+    };
 KULLBACK_UNARY(KULLBACK_UNARY_LOOP)
 KULLBACK_BINARY(KULLBACK_BINARY_LOOP)
 KULLBACK_TERNARY(KULLBACK_TERNARY_LOOP)
+KULLBACK_UNARY_REPAIRED(KULLBACK_UNARY_REPAIRED_LOOP)
+KULLBACK_BINARY_REPAIRED(KULLBACK_BINARY_REPAIRED_LOOP)
 
 template <class F>
 constexpr ElementwiseFunction entry(const char* name) {
     using N = typename F::Narrow;
-    return {name, F::kArity, {run<F, double, double>, run<F, float, N>, run<F, Float16, N>, run<F, Bfloat16, N>}};
+    return {name, F::kArity, {run<F, double, double>, run<F, float, double>, run<F, Float16, N>, run<F, Bfloat16, N>}};
 }
 
-#define KULLBACK_ENTRY(name, narrow, expression) entry<Function_##name>(#name),
+#define KULLBACK_ENTRY(name, ...) entry<Function_##name>(#name),
 constexpr ElementwiseFunction kFunctions[] = {
-    KULLBACK_UNARY(KULLBACK_ENTRY) KULLBACK_BINARY(KULLBACK_ENTRY) KULLBACK_TERNARY(KULLBACK_ENTRY)};
+    KULLBACK_UNARY(KULLBACK_ENTRY) KULLBACK_BINARY(KULLBACK_ENTRY) KULLBACK_TERNARY(KULLBACK_ENTRY)
+        KULLBACK_UNARY_REPAIRED(KULLBACK_ENTRY) KULLBACK_BINARY_REPAIRED(KULLBACK_ENTRY)};
 
 }  // namespace
 

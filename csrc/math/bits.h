@@ -27,6 +27,7 @@ struct Format;
 template <>
 struct Format<double> {
     using Int = int64_t;
+    using Bits = uint64_t;
     static constexpr int kFraction = 52;
     static constexpr Int kOne = 0x3ff0000000000000;       // bits of 1
     static constexpr Int kRootHalf = 0x3fe6a09e667f3bcd;  // bits of sqrt(1/2)
@@ -45,6 +46,7 @@ struct Format<double> {
 template <>
 struct Format<float> {
     using Int = int32_t;
+    using Bits = uint32_t;
     static constexpr int kFraction = 23;
     static constexpr Int kOne = 0x3f800000;
     static constexpr Int kRootHalf = 0x3f3504f3;
@@ -73,9 +75,9 @@ inline T magnitude(T x) {
 template <class T>
 inline T power_of_two(T n) {
     using F = Format<T>;
-    using Int = typename F::Int;
-    const Int shifted = bit_cast<Int>(n + F::kRound) - bit_cast<Int>(F::kRound);
-    return bit_cast<T>((shifted + F::kBias) << F::kFraction);
+    using Bits = typename F::Bits;
+    const Bits shifted = bit_cast<Bits>(n + F::kRound) - bit_cast<Bits>(F::kRound);
+    return bit_cast<T>((shifted + Bits(F::kBias)) << F::kFraction);
 }
 
 // sum of coefficients[k] * x^k, constant first.

@@ -30,7 +30,7 @@ inline T kl_div_of(T p, T q) {
     // p/q in [0.4, 2.5]: with log(p/q) = 2 atanh(s) and s = (p-q)/(p+q) the leading terms 2 p s - (p - q) are exactly
     // (p - q) s, so what is left is a sum whose second term is small and nothing cancels.
     const T gap = p - q;
-    const T near = gap * l.s + T(2) * p * (l.s * l.s * l.s) * l.remainder;
+    const T near = gap * l.s + p * (T(2) * (l.s * l.s * l.s) * l.remainder);
     // Elsewhere the three terms cancel to a third of the largest at worst; scaled, because p log(p/q) may overflow
     // where the sum does not.
     const T scale = p > T(1) ? T(0.0625) : T(1);

@@ -24,9 +24,9 @@ struct Scaled {
 template <class T>
 inline Scaled<T> split_log(T x) {
     using F = Format<T>;
-    using Int = typename F::Int;
+    using Int = typename F::Bits;
     const bool subnormal = x < F::kSmallestNormal;
-    const Int bits = bit_cast<Int>(subnormal ? x * F::kUpscale : x);
+    const Int bits = bit_cast<Int>(subnormal ? x * F::kUpscale : x);  // positive: shifts need no sign
     const T offset = subnormal ? T(F::kBias + F::kUpscaleBits) : T(F::kBias);
     // Biased by kBias so that the shift is one of a positive number; the exponent then becomes a float by placing it
     // in the fraction of 2^kFraction, because not every instruction set converts 64-bit integers.

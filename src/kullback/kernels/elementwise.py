@@ -1,4 +1,4 @@
-"""Elementwise ops of one or two tensors: checks, promotion and broadcasting around one native driver."""
+"""Elementwise ops of one or two tensors: promotion, broadcasting and strides around one native driver."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kullback._core.errors import InputTypeError, ShapeError, explain_problem
 from kullback.kernels import native as _native
 from kullback.kernels.face import Op
 
@@ -23,15 +22,14 @@ class Elementwise:
     Args:
         name: Name of the native function, and of the op.
         reference: The function in pure torch, for arguments of one dtype.
-        arguments: Names of the arguments, for messages.
+        arguments: Names of the arguments in the op's schema.
         gradients: Native functions `(grad, *arguments) -> grad times the partial derivative`, one per argument.
     """
 
     def __init__(
         self, name: str, reference: Callable[..., Tensor], *, arguments: Sequence[str], gradients: Sequence[str]
     ) -> None:
-        self.__name__ = name
-        self.arguments = tuple(arguments)
+        self.reference = reference
         forward, slopes = kernel(name), [kernel(gradient) for gradient in gradients]
 
         def backward(grads: Sequence[Tensor], saved: Sequence[Tensor], needs: Sequence[bool]) -> list[Tensor | None]:
@@ -49,55 +47,14 @@ class Elementwise:
             fake=_fake,
         )
 
-    def __call__(self, *values: Any) -> Tensor:
-        """The function of tensors that broadcast together; a Python number stands for a tensor of the other's dtype."""
-        first = values[0]
-        for value in values:
-            if not isinstance(value, Tensor) or value.dtype not in _DTYPES or value.dtype != first.dtype:
-                return self._checked(values)
-        if len(values) == 2 and first.shape != values[1].shape:
-            self._check_shapes(values)
-        result: Tensor = self.op(*values)
+    def __call__(self, *tensors: Tensor) -> Tensor:
+        """The function of floating-point tensors on one device that broadcast together; the caller has checked that."""
+        dtype = tensors[0].dtype
+        if len(tensors) == 2 and tensors[1].dtype is not dtype:
+            dtype = torch.promote_types(dtype, tensors[1].dtype)
+            tensors = tuple(t.to(dtype) for t in tensors)
+        result: Tensor = self.op(*tensors)
         return result
-
-    def _checked(self, values: tuple[Any, ...]) -> Tensor:
-        """The slow way in: Python numbers, mixed dtypes, and everything that is an error."""
-        tensors = [value for value in values if isinstance(value, Tensor)]
-        for argument, value in zip(self.arguments, values, strict=True):
-            number = isinstance(value, (int, float)) and not isinstance(value, bool) and bool(tensors)
-            if not number and (not isinstance(value, Tensor) or value.dtype not in _DTYPES):
-                raise InputTypeError(
-                    explain_problem(
-                        f"{self.__name__}() needs floating-point tensors.",
-                        got=f"{argument} = {_describe(value)}",
-                        expected="a tensor of float64, float32, bfloat16 or float16",
-                        instead=f"{self.__name__}({', '.join(self._suggestions(values))})",
-                    )
-                )
-        dtype = tensors[0].dtype if len(tensors) == 1 else torch.result_type(tensors[0], tensors[1])
-        device = tensors[0].device
-        ready = [v.to(dtype) if isinstance(v, Tensor) else torch.tensor(v, dtype=dtype, device=device) for v in values]
-        self._check_shapes(ready)
-        result: Tensor = self.op(*ready)
-        return result
-
-    def _suggestions(self, values: Sequence[Any]) -> list[str]:
-        fine = [isinstance(value, Tensor) and value.dtype in _DTYPES for value in values]
-        return [name if ok else f"{name}.double()" for name, ok in zip(self.arguments, fine, strict=True)]
-
-    def _check_shapes(self, tensors: Sequence[Tensor]) -> None:
-        for one, other in zip(*(reversed(t.shape) for t in tensors), strict=False) if len(tensors) == 2 else ():
-            if one not in (1, other) and other != 1:
-                raise ShapeError(
-                    explain_problem(
-                        f"{self.__name__}() cannot broadcast its arguments.",
-                        got=" and ".join(
-                            f"{name} of shape {tuple(t.shape)}" for name, t in zip(self.arguments, tensors, strict=True)
-                        ),
-                        expected="sizes that agree or are 1, counted from the last dimension",
-                        instead="unsqueeze the dimension that is missing",
-                    )
-                )
 
 
 def kernel(name: str) -> Callable[..., Tensor]:
@@ -133,7 +90,7 @@ def kernel(name: str) -> Callable[..., Tensor]:
 
 def _lay_out(tensors: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor], Any]:
     """An output, operands, and the layout that lets the kernel read them in place where two strides suffice."""
-    shape = torch.broadcast_shapes(*(t.shape for t in tensors))
+    shape = _broadcast(tensors)
     output = tensors[0].new_empty(shape)
     expanded = [t.expand(shape) for t in tensors]
     merged = _merge([[size, *(t.stride(d) for t in expanded)] for d, size in enumerate(shape) if size != 1])
@@ -157,14 +114,13 @@ def _merge(dimensions: list[list[int]]) -> list[list[int]]:
 
 
 def _fake(*tensors: Tensor) -> Tensor:
-    return tensors[0].new_empty(torch.broadcast_shapes(*(t.shape for t in tensors)))
+    return tensors[0].new_empty(_broadcast(tensors))
 
 
-def _unavailable(*tensors: Tensor) -> Tensor:
+def _broadcast(tensors: Sequence[Tensor]) -> torch.Size:
+    shape: torch.Size = torch.broadcast_shapes(*(t.shape for t in tensors))  # type: ignore[no-untyped-call]
+    return shape
+
+
+def _unavailable(*_: Tensor) -> Tensor:
     raise RuntimeError(f"no native library: {_native.status().reason}")
-
-
-def _describe(value: Any) -> str:
-    if isinstance(value, Tensor):
-        return f"a tensor of {str(value.dtype).removeprefix('torch.')}"
-    return f"{value!r} ({type(value).__name__})"

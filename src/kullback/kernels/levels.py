@@ -25,11 +25,15 @@ def tracer_active() -> bool:
 
 
 def is_plain(tensor: Tensor) -> bool:
-    """Whether a tensor is its dense CPU memory: no subclass, other device, sparse layout or pending negation."""
+    """Whether a tensor is its dense CPU memory: no subclass, other device, sparse layout or pending negation.
+
+    The vmap of `torch.autograd.grad(is_grads_batched=True)` is not a functorch level; its tensors say so themselves.
+    """
     kind = type(tensor)
     return (
         (kind is Tensor or kind is torch.nn.Parameter)
         and tensor.is_cpu
         and tensor.layout is torch.strided
         and not tensor.is_neg()
+        and not torch._C._functorch.is_legacy_batchedtensor(tensor)
     )

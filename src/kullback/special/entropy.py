@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from kullback._core import special as reference
+from kullback.kernels import special as kernels
 from kullback.special._arguments import two
 
 
@@ -31,7 +31,7 @@ def rel_entr(p: Tensor | float, q: Tensor | float) -> Tensor:
         ['3.465735902800e-01', '0.000000000000e+00', '-9.210340371976e-198']
     """
     p, q = two("rel_entr", ("p", "q"), p, q)
-    return reference.rel_entr(p, q)
+    return kernels.rel_entr(p, q)
 
 
 def kl_div(p: Tensor | float, q: Tensor | float) -> Tensor:
@@ -56,4 +56,4 @@ def kl_div(p: Tensor | float, q: Tensor | float) -> Tensor:
         '5.000000827070e-21'
     """
     p, q = two("kl_div", ("p", "q"), p, q)
-    return reference.kl_div(p, q)
+    return kernels.kl_div(p, q)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from kullback._core import special as reference
+from kullback.kernels import special as kernels
 from kullback.special._arguments import one, two, whole
 
 
@@ -26,7 +27,7 @@ def digamma(x: Tensor) -> Tensor:
         '-9.2412655217e-17'
     """
     x = one("digamma", "x", x)
-    return reference.digamma(x)
+    return kernels.digamma(x)
 
 
 def trigamma(x: Tensor) -> Tensor:
@@ -48,7 +49,7 @@ def trigamma(x: Tensor) -> Tensor:
         '1.64493406684823'
     """
     x = one("trigamma", "x", x)
-    return reference.trigamma(x)
+    return kernels.trigamma(x)
 
 
 def lgamma_bregman(a: Tensor | float, b: Tensor | float) -> Tensor:
@@ -75,7 +76,7 @@ def lgamma_bregman(a: Tensor | float, b: Tensor | float) -> Tensor:
         '1.712753492854e-19'
     """
     a, b = two("lgamma_bregman", ("a", "b"), a, b)
-    return reference.lgamma_bregman(a, b)
+    return kernels.lgamma_bregman(a, b)
 
 
 def multivariate_lgamma_bregman(a: Tensor | float, b: Tensor | float, dimension: int) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from kullback._core import special as reference
+from kullback.kernels import special as kernels
 from kullback.special._arguments import one, two
 
 
@@ -26,7 +27,7 @@ def log_ndtr(x: Tensor) -> Tensor:
         ['-8.046084420138e+02', '-2.753624118606e-89']
     """
     x = one("log_ndtr", "x", x)
-    return reference.log_ndtr(x)
+    return kernels.log_ndtr(x)
 
 
 def log_ndtr_diff(a: Tensor | float, b: Tensor | float) -> Tensor:

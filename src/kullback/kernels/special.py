@@ -1,0 +1,28 @@
+"""The special functions that have a native kernel, each with its pure-torch reference and its first derivatives.
+
+Without a kernel, because the reference is what they cost: the derivatives of Binet's remainder, differences of normal
+distribution functions and Bessel functions.
+"""
+
+from __future__ import annotations
+
+from kullback._core import special as reference
+from kullback.kernels.elementwise import Elementwise
+
+expm1mx = Elementwise("expm1mx", reference.expm1mx, arguments="x", gradients=["expm1mx_grad"])
+log1pmx = Elementwise("log1pmx", reference.log1pmx, arguments="x", gradients=["log1pmx_grad"])
+log1mexp = Elementwise("log1mexp", reference.log1mexp, arguments="x", gradients=["log1mexp_grad"])
+logdiffexp = Elementwise(
+    "logdiffexp", reference.logdiffexp, arguments="ab", gradients=["logdiffexp_grad_a", "logdiffexp_grad_b"]
+)
+rel_entr = Elementwise("rel_entr", reference.rel_entr, arguments="pq", gradients=["rel_entr_grad_p", "rel_entr_grad_q"])
+kl_div = Elementwise("kl_div", reference.kl_div, arguments="pq", gradients=["kl_div_grad_p", "kl_div_grad_q"])
+digamma = Elementwise("digamma", reference.digamma, arguments="x", gradients=["digamma_grad"])
+trigamma = Elementwise("trigamma", reference.trigamma, arguments="x", gradients=["trigamma_grad"])
+log_ndtr = Elementwise("log_ndtr", reference.log_ndtr, arguments="x", gradients=["log_ndtr_grad"])
+lgamma_bregman = Elementwise(
+    "lgamma_bregman",
+    reference.lgamma_bregman,
+    arguments="ab",
+    gradients=["lgamma_bregman_grad_a", "lgamma_bregman_grad_b"],
+)

@@ -1,0 +1,30 @@
+"""The native sources under AddressSanitizer and UndefinedBehaviorSanitizer, driven from C++."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).parents[2] / "csrc"
+FLAGS = ["-std=c++17", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ to build the sanitized library with")
+@pytest.mark.skipif(not SOURCES.is_dir(), reason="the native sources are not part of this installation")
+def test_no_access_out_of_bounds_and_no_undefined_behaviour(tmp_path):
+    program = tmp_path / "driver"
+    names = ["api.cpp", "dispatch.cpp", "memory.cpp", "parallel.cpp", "kernels.cpp"]
+    sources = [Path(__file__).with_name("sanitize_driver.cpp"), *(SOURCES / name for name in names)]
+    command = ["g++", *FLAGS, "-DKULLBACK_SET=baseline", *map(str, sources), "-ldl", "-o", str(program)]
+    built = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "libasan" in built.stderr or "libubsan" in built.stderr:
+        pytest.skip("the sanitizer runtimes are not installed")
+    assert built.returncode == 0, built.stderr
+    environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
+    done = subprocess.run([str(program)], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " 0 failures" in done.stdout
