@@ -19,17 +19,29 @@ if TYPE_CHECKING:
     from kullback._core.errors import RegistrationError as RegistrationError
     from kullback._core.errors import ShapeError as ShapeError
     from kullback._core.errors import UnavailableError as UnavailableError
+    from kullback.api import kl as kl
+    from kullback.tensors.views import Counts as Counts
+    from kullback.tensors.views import Logits as Logits
+    from kullback.tensors.views import LogProbs as LogProbs
+    from kullback.tensors.views import Probs as Probs
+    from kullback.tensors.views import Samples as Samples
 
 _ROOMS = ("kernels",)
 _HOMES = {
+    "Counts": "kullback.tensors.views",
     "InputTypeError": "kullback._core.errors",
     "InputValueError": "kullback._core.errors",
     "KullbackError": "kullback._core.errors",
     "KullbackWarning": "kullback._core.errors",
+    "LogProbs": "kullback.tensors.views",
+    "Logits": "kullback.tensors.views",
     "NoRouteError": "kullback._core.errors",
+    "Probs": "kullback.tensors.views",
     "RegistrationError": "kullback._core.errors",
+    "Samples": "kullback.tensors.views",
     "ShapeError": "kullback._core.errors",
     "UnavailableError": "kullback._core.errors",
+    "kl": "kullback.api",
 }
 
 __version__ = "0.1.0"

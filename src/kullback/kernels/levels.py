@@ -1,0 +1,30 @@
+"""Who is watching a call: the predicates that keep native code away from tensors it must not look inside.
+
+Everything private that this library asks of torch is asked here. Native code reads memory, so it is invisible to
+whoever follows a computation by its torch calls; where one of them is at work, the pure-torch reference runs.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+
+def transform_active() -> bool:
+    """Whether a functorch transform (vmap, grad, vjp, jvp, functionalize) or a forward-mode dual level is active.
+
+    Under `torch.compile` both predicates are folded to constants by Dynamo, so `compile(vmap(f))` sees them too.
+    """
+    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
+
+
+def tracer_active() -> bool:
+    """Whether a dispatch mode (`make_fx`, `FakeTensorMode`, a FLOP counter) or `torch.jit.trace` is recording."""
+    return torch._C._len_torch_dispatch_stack() > 0 or torch._C._get_tracing_state() is not None
+
+
+def is_plain(tensor: Tensor) -> bool:
+    """Whether a tensor is dense CPU memory and nothing else: no subclass, no other device, no sparse layout."""
+    kind = type(tensor)
+    return (kind is Tensor or kind is torch.nn.Parameter) and tensor.is_cpu and tensor.layout is torch.strided
