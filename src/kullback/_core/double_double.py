@@ -11,7 +11,6 @@ References:
 
 from __future__ import annotations
 
-import functools
 from decimal import Decimal, localcontext
 
 import torch
@@ -65,7 +64,7 @@ def log_error(x: Tensor, log_x: Tensor) -> Tensor:
     k = (exponent - small.to(exponent.dtype)).to(x.dtype)
     index = torch.round(mantissa * 128)
     centre = index / 128
-    log_centre = torch.tensor(_log_centres(), dtype=x.dtype, device=x.device)[:, index.to(torch.int64) - _CENTRES.start]
+    log_centre = torch.tensor(_LOG_CENTRES, dtype=x.dtype, device=x.device)[:, index.to(torch.int64) - _CENTRES.start]
 
     difference = mantissa - centre
     total, total_low = two_sum(mantissa, centre)
@@ -94,10 +93,12 @@ def _halves(x: Tensor) -> tuple[Tensor, Tensor]:
     return high, x - high
 
 
-@functools.cache
 def _log_centres() -> list[list[float]]:
     with localcontext() as context:
         context.prec = 50
         exact = [(Decimal(j) / 128).ln() for j in _CENTRES]
         high = [float(value) for value in exact]
         return [high, [float(value - Decimal(rounded)) for value, rounded in zip(exact, high, strict=True)]]
+
+
+_LOG_CENTRES = _log_centres()

@@ -28,3 +28,8 @@ def is_plain(tensor: Tensor) -> bool:
     """Whether a tensor is dense CPU memory and nothing else: no subclass, no other device, no sparse layout."""
     kind = type(tensor)
     return (kind is Tensor or kind is torch.nn.Parameter) and tensor.is_cpu and tensor.layout is torch.strided
+
+
+def is_batch_of_gradients(tensor: Tensor) -> bool:
+    """Whether `torch.autograd.grad(is_grads_batched=True)` handed a whole batch over: it has its own, older vmap."""
+    return bool(torch._C._functorch.is_legacy_batchedtensor(tensor))

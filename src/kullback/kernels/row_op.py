@@ -16,7 +16,7 @@ before anything is computed from it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -24,7 +24,7 @@ from torch import Tensor
 
 from kullback._core.dtypes import needs_compensation, result_dtype, work_dtype
 from kullback._core.shapes import batch_shape, block_of, blocks
-from kullback.kernels.levels import tracer_active, transform_active
+from kullback.kernels.levels import is_batch_of_gradients, tracer_active, transform_active
 from kullback.kernels.sides import Encoding, Side, read_side
 
 Value = Callable[..., Tensor]
@@ -66,9 +66,19 @@ class RowOp:
         batch = batch_shape(*tensors)
         tensors = [t[(None,) * (len(batch) + 1 - t.dim())] for t in tensors]
         keep = None if keep is None else keep.expand(batch)
-        run = _Run(self, tuple(encodings), options, batch, result_dtype(*tensors), work_dtype(tensors[0].device),
-                   needs_compensation(work_dtype(tensors[0].device), *tensors))  # fmt: skip
-        if torch.compiler.is_compiling() or transform_active() or tracer_active():
+        work = work_dtype(tensors[0].device)
+        followed = torch.compiler.is_compiling() or transform_active() or tracer_active()
+        run = _Run(
+            op=self,
+            encodings=tuple(encodings),
+            options=options,
+            batch=batch,
+            result=result_dtype(*tensors),
+            work=work,
+            compensated=needs_compensation(work, *tensors),
+            visible=not followed and tensors[0].device.type == "cpu",
+        )
+        if followed:
             return run.whole(tensors, keep)
         if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
             rows: Tensor = _Rows.apply(run, keep, *tensors)
@@ -87,6 +97,7 @@ class _Run:
     result: torch.dtype
     work: torch.dtype
     compensated: bool
+    visible: bool
 
     def whole(self, tensors: Sequence[Tensor], keep: Tensor | None) -> Tensor:
         return self.value([t.to(self.work) for t in tensors], keep).to(self.result)
@@ -107,7 +118,7 @@ class _Run:
         if keep is not None:
             # 1 is a valid logit and a valid weight.
             parts = [torch.where(keep.unsqueeze(-1), part, 1.0) for part in parts]
-        return [read_side(t, e, self.compensated) for t, e in zip(parts, self.encodings, strict=True)]
+        return [read_side(t, e, self.compensated, self.visible) for t, e in zip(parts, self.encodings, strict=True)]
 
     def gradients(
         self, parts: Sequence[Tensor], grad: Tensor, keep: Tensor | None, needs: Sequence[bool]
@@ -142,7 +153,7 @@ class _Rows(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         keep, *tensors = ctx.saved_tensors
         needs = ctx.needs_input_grad[2:]
-        if transform_active() or tracer_active():
+        if _followed(grad):
             found = _differentiable_gradients(ctx.run, grad, keep, tensors, needs)
         else:
             found = _Gradients.apply(ctx.run, needs, keep, grad, *tensors)
@@ -173,7 +184,7 @@ class _Gradients(torch.autograd.Function):
         keep, grad, *tensors = ctx.saved_tensors
         arguments = [grad, *tensors]
         wanted = ctx.needs_input_grad[3:]
-        if torch.is_grad_enabled() or transform_active() or tracer_active():
+        if torch.is_grad_enabled() or any(map(_followed, cotangents)):
             with torch.enable_grad():
                 found = _differentiable_gradients(run, grad, keep, tensors, needs)
                 sources = [a for a, want in zip(arguments, wanted, strict=True) if want]
@@ -211,12 +222,16 @@ class _Buffer:
         return self.tensor.to(self.dtype)
 
 
+def _followed(grad: Tensor) -> bool:
+    return transform_active() or tracer_active() or is_batch_of_gradients(grad)
+
+
 def _differentiable_gradients(
     run: _Run, grad: Tensor, keep: Tensor | None, tensors: Sequence[Tensor], needs: Sequence[bool]
 ) -> list[Tensor]:
     with torch.enable_grad():
         parts = [t.to(run.work) for t in tensors]
-        found = run.gradients(parts, grad.to(run.work), keep, needs)
+        found = replace(run, visible=False).gradients(parts, grad.to(run.work), keep, needs)
     wanted = (t for t, need in zip(tensors, needs, strict=True) if need)
     return [g.to(t.dtype) for g, t in zip(found, wanted, strict=True)]
 

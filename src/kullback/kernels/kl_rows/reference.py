@@ -19,9 +19,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kullback._core.double_double import two_difference
 from kullback._core.exponential import expm1mx
-from kullback.kernels.sides import Side
+from kullback.kernels.sides import Side, both, where
 
 
 class _Centred(NamedTuple):
@@ -29,100 +28,112 @@ class _Centred(NamedTuple):
 
     p: Tensor  # probabilities of p
     v: Tensor  # centred log-ratio, on the support of p
-    in_p: Tensor
-    in_q: Tensor
+    t: Tensor  # log-weights of q less the centre c, on the support of q
+    most: Tensor  # M
+    total: Tensor  # e^-M Σ exp(t), so that q = exp(t - M) / total
     kl: Tensor
-    q: Tensor  # probabilities of q
-    infinite: Tensor  # rows in which q is zero where p is not
+    infinite: Tensor | None  # rows in which q is zero where p is not
 
 
 def kl_value(p: Side, q: Side) -> Tensor:
     """KL(p || q) per row."""
     centred = _centre(p, q)
-    return torch.where(centred.infinite.squeeze(-1), torch.inf, centred.kl.squeeze(-1))
+    kl = centred.kl if centred.infinite is None else torch.where(centred.infinite, torch.inf, centred.kl)
+    return kl.squeeze(-1)
 
 
 def kl_gradients(needs: Sequence[bool], p: Side, q: Side) -> tuple[Tensor | None, Tensor | None]:
     """∂KL/∂p and ∂KL/∂q, each with respect to logits, or to weights where the side is linear."""
     centred = _centre(p, q)
-    to_p = _gradient_to_p(centred, p) if needs[0] else None
-    to_q = _gradient_to_q(centred, q) if needs[1] else None
+    found = _gradient_to_p(centred, p) if needs[0] else None, _gradient_to_q(centred, p, q) if needs[1] else None
+    if centred.infinite is None:
+        return found
+    to_p, to_q = (None if g is None else torch.where(centred.infinite, 0.0, g) for g in found)
     return to_p, to_q
 
 
 def _centre(p: Side, q: Side) -> _Centred:
-    in_p, in_q = p.log != -torch.inf, q.log != -torch.inf
-    both = in_p & in_q
-    top = _row_max(p.log)
+    shared = both(p.support, q.support)
+    top = p.log.amax(-1, keepdim=True).detach()
+    top = where(None if p.support is None else top != -torch.inf, top, 0.0)
 
-    shifted, shifted_low = two_difference(torch.where(in_p, p.log, top), top)
-    weight = torch.where(in_p, torch.exp(shifted) * (1 + _plus(shifted_low.detach(), p.low)), 0.0)
+    shifted, shifted_low = p.difference(where(p.support, p.log, top), top)
+    weight = torch.exp(shifted)
+    low = _sum(shifted_low, p.low)
+    weight = where(p.support, weight if low is None else weight * (1 + low), 0.0)
     total = weight.sum(-1, keepdim=True)
     log_total = torch.log(total)
     probs = weight / total
 
-    log_q = torch.where(in_q, q.log, 0.0)
-    u, u_low = two_difference(torch.where(both, log_q, 0.0), torch.where(both, p.log, 0.0))
-    u_low = _plus(_plus(u_low.detach(), q.low), p.low, -1)
+    log_q = where(q.support, q.log, 0.0)
+    u, u_low = p.difference(where(shared, log_q, 0.0), where(shared, p.log, 0.0))
+    u_low = _sum(u_low, q.low, None if p.low is None else -p.low)
     mean = (probs * u).sum(-1, keepdim=True)
-    v = torch.where(both, (u - mean) + u_low, 0.0)
+    v = where(shared, u - mean if u_low is None else (u - mean) + u_low, 0.0)
     # The mean above is off by a rounding of |u|; this one by a rounding of |v|. Exactly, it is constant zero.
     rest = (probs * v).sum(-1, keepdim=True).detach()
-    v = torch.where(both, v - rest, 0.0)
+    v = where(shared, v - rest, 0.0)
 
-    above, above_low = two_difference(log_q, top)
-    above, error = two_difference(above, mean)
-    t = (above - log_total) + (_plus(above_low + error, q.low).detach() - rest)
+    above, above_low = p.difference(log_q, top)
+    above, error = p.difference(above, mean)
+    t_low = _sum(above_low, error, q.low)
+    t = (above - log_total) + (-rest if t_low is None else t_low - rest)
 
-    most = torch.where(in_q, t, -torch.inf).amax(-1, keepdim=True).clamp(min=0.0).detach()
+    most = where(q.support, t, -torch.inf).amax(-1, keepdim=True).clamp(min=0.0).detach()
     scale = torch.exp(-most)
-    centre = top + log_total + mean + rest
-    terms = torch.where(in_p, _inside(probs, v, t, most, scale), _outside(q, in_q, t, most, centre))
+    terms = _inside(probs, v, t, most, visible=p.visible)
+    if p.support is not None:
+        terms = torch.where(p.support, terms, _outside(q, t, most, top + log_total + mean + rest))
     extra = terms.sum(-1, keepdim=True)
     kl = torch.where(most > 0, most + torch.log(scale + extra), torch.log1p(extra))
-    q_probs = torch.where(in_q, torch.exp(torch.where(in_q, t - most, 0.0)), 0.0) / (scale + extra)
-    infinite = (in_p & ~in_q).any(-1, keepdim=True)
-    return _Centred(probs, v, in_p, in_q, kl, q_probs, infinite)
+    return _Centred(probs, v, t, most, scale + extra, kl, _infinite_rows(p.support, q.support))
 
 
-def _inside(probs: Tensor, v: Tensor, t: Tensor, most: Tensor, scale: Tensor) -> Tensor:
+def _inside(probs: Tensor, v: Tensor, t: Tensor, most: Tensor, *, visible: bool) -> Tensor:
     """The terms p φ(v) e^-M; for large v from p e^v = e^t, which neither overflows nor needs a p that underflowed."""
-    large = v > 1
+    large, scale = v > 1, torch.exp(-most)
+    if visible and not bool(large.any()):
+        return probs * expm1mx(v) * scale
     near = probs * expm1mx(torch.where(large, 0.0, v)) * scale
     far = torch.exp(torch.where(large, t - most, 0.0)) - probs * (1 + v) * scale
     return torch.where(large, far, near)
 
 
-def _outside(q: Side, in_q: Tensor, t: Tensor, most: Tensor, centre: Tensor) -> Tensor:
+def _outside(q: Side, t: Tensor, most: Tensor, centre: Tensor) -> Tensor:
     """e^(t - M) where p is zero. From the weight itself where there is one: it has a derivative at zero."""
     if q.weight is not None:
         return q.weight * torch.exp(-centre - most)
-    return torch.where(in_q, torch.exp(torch.where(in_q, t - most, 0.0)), 0.0)
+    return where(q.support, torch.exp(where(q.support, t - most, 0.0)), 0.0)
 
 
 def _gradient_to_p(c: _Centred, p: Side) -> Tensor:
     """-p v; per weight, p is one over the sum of the weights."""
     probs = c.p if p.weight is None else 1 / p.weight.sum(-1, keepdim=True)
-    return torch.where(c.infinite | ~c.in_p, 0.0, -probs * c.v)
+    return where(p.support, -probs * c.v, 0.0)
 
 
-def _gradient_to_q(c: _Centred, q: Side) -> Tensor:
+def _gradient_to_q(c: _Centred, p: Side, q: Side) -> Tensor:
     """The difference q - p, as p expm1(log q/p) while KL is small: the logarithm is then as accurate as v."""
-    log_ratio = torch.where(c.in_p, c.v - c.kl, 0.0)
+    log_ratio = where(p.support, c.v - c.kl, 0.0)
     if q.weight is not None:
         total = q.weight.sum(-1, keepdim=True)
-        p_over_q = c.p * total / torch.where(c.in_q, q.weight, 1.0)
-        to_q = torch.where(c.kl < 1, torch.where(c.in_p, -torch.expm1(-log_ratio), 1.0), 1 - p_over_q) / total
-        return torch.where(c.infinite, 0.0, to_q)
-    small = c.in_p & (log_ratio < 1) & (c.kl < 1)
+        p_over_q = c.p * total / where(q.support, q.weight, 1.0)
+        near = where(p.support, -torch.expm1(-log_ratio), 1.0)
+        return torch.where(c.kl < 1, near, 1 - p_over_q) / total
+    small = (log_ratio < 1) & (c.kl < 1)
+    small = small if p.support is None else small & p.support
     near = c.p * torch.expm1(torch.where(small, log_ratio, 0.0))
-    return torch.where(c.infinite | ~c.in_q, 0.0, torch.where(small, near, c.q - c.p))
+    q_probs = where(q.support, torch.exp(where(q.support, c.t - c.most, 0.0)), 0.0) / c.total
+    return where(q.support, torch.where(small, near, q_probs - c.p), 0.0)
 
 
-def _row_max(log: Tensor) -> Tensor:
-    top = log.amax(-1, keepdim=True).detach()
-    return torch.where(top == -torch.inf, 0.0, top)
+def _infinite_rows(in_p: Tensor | None, in_q: Tensor | None) -> Tensor | None:
+    if in_q is None:
+        return None
+    missing = ~in_q if in_p is None else in_p & ~in_q
+    return missing.any(-1, keepdim=True)
 
 
-def _plus(base: Tensor, low: Tensor | None, sign: int = 1) -> Tensor:
-    return base if low is None else base + sign * low
+def _sum(*parts: Tensor | None) -> Tensor | None:
+    present = [part for part in parts if part is not None]
+    return sum(present[1:], present[0]) if present else None
