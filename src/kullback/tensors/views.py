@@ -37,9 +37,9 @@ class View:
         """How a kernel reads the numbers."""
         return Encoding()
 
-    def with_tensor(self, tensor: Tensor) -> View:
+    def with_tensor(self, tensor: Tensor, dim: int | None = None) -> View:
         """The same kind of view of another tensor."""
-        return type(self)(tensor, self.dim)
+        return type(self)(tensor, self.dim if dim is None else dim)
 
     def __repr__(self) -> str:
         return f"{self.kind}(tensor of shape {tuple(self.tensor.shape)}, {self.tensor.dtype}, dim={self.dim})"
@@ -120,9 +120,9 @@ class Counts(View):
         """Weights, not logarithms."""
         return Encoding(linear=True, smoothing=self.smoothing)
 
-    def with_tensor(self, tensor: Tensor) -> View:
+    def with_tensor(self, tensor: Tensor, dim: int | None = None) -> View:
         """The same kind of view of another tensor."""
-        return Counts(tensor, self.dim, self.smoothing)
+        return Counts(tensor, self.dim if dim is None else dim, self.smoothing)
 
 
 class Samples:
