@@ -55,7 +55,7 @@ def encode(logits, kind):
     return [float(v / total * (1 if kind == "Probs" else 41)) for v in w]
 
 
-def case(kind_p, kind_q, dtype, x, y, direction, second=True):
+def case(kind_p, kind_q, dtype, x, y, direction, *, second=True):  # noqa: PLR0917
     x = [float(ROUND[dtype](v)) for v in x]
     y = [float(ROUND[dtype](v)) for v in y]
     exact_x, exact_y, d = ([mp.mpf(v) for v in values] for values in (x, y, direction))
@@ -116,10 +116,12 @@ def main():
         "hole in p": ([0.5, -mp.inf, 1.5], [1.0, -3.0, 1.25]),
         "hole in p, equal elsewhere": ([0.5, -mp.inf, 1.5], [0.5, -40.0, 1.5]),
     }
-    for name, (x, y) in hard.items():
-        x, y = [float(v) for v in x], [float(v) for v in y]
-        finite = all(v != -mp.inf for v in x)
-        cases.append({"name": name, **case("Logits", "Logits", "float64", x, y, [1.0] * len(x), second=finite)})
+    directions = [1.0, -0.5, 0.25, 2.0, -3.0, 0.75]
+    for name, pair in hard.items():
+        x, y = ([float(v) for v in side] for side in pair)
+        finite = all(v != float("-inf") for v in x)
+        record = case("Logits", "Logits", "float64", x, y, directions[: len(x)], second=finite)
+        cases.append({"name": name, **record})
     Path(__file__).with_name("tensors_kl.json").write_text(json.dumps(cases, indent=0) + "\n")
 
 

@@ -1,6 +1,6 @@
 """Values, gradients and Hessian-vector products against the mpmath table.
 
-Tolerances, relative to the largest entry: float64 2e-15 for values and gradients and 1e-13 for second derivatives
+Tolerances, relative to the largest entry: float64 2e-15 for values and gradients and 3e-13 for second derivatives
 (2e-6 in float32, whose gradients are rounded on the way); an expectation below 1e-60 is the zero of the difference
 quotient. Float32 and float16 values 1e-7 (one rounding to float32), gradients one rounding to their own dtype.
 """
@@ -46,6 +46,6 @@ def test_golden(case):
     direction = tensor(case["direction"], "float64").to(x.dtype)
     (hvp_p,) = torch.autograd.grad(grad_p @ direction, x, retain_graph=True)
     (hvp_q,) = torch.autograd.grad(grad_q @ direction, y)
-    tolerance = 1e-13 if case["dtype"] == "float64" else 2e-6
+    tolerance = 3e-13 if case["dtype"] == "float64" else 2e-6
     assert error(hvp_p, case["hvp_p"]) <= tolerance
     assert error(hvp_q, case["hvp_q"]) <= tolerance

@@ -68,10 +68,11 @@ def _centre(p: Side, q: Side) -> _Centred:
     log_q = where(q.support, q.log, 0.0)
     u, u_low = p.difference(where(shared, log_q, 0.0), where(shared, p.log, 0.0))
     u_low = _sum(u_low, q.low, None if p.low is None else -p.low)
-    mean = (probs * u).sum(-1, keepdim=True)
+    mean = (probs * u).sum(-1, keepdim=True).detach()
     v = where(shared, u - mean if u_low is None else (u - mean) + u_low, 0.0)
-    # The mean above is off by a rounding of |u|; this one by a rounding of |v|. Exactly, it is constant zero.
-    rest = (probs * v).sum(-1, keepdim=True).detach()
+    # The mean above is off by a rounding of |u|, this one by a rounding of |v|; so are their derivatives, which are
+    # therefore taken here.
+    rest = (probs * v).sum(-1, keepdim=True)
     v = where(shared, v - rest, 0.0)
 
     above, above_low = p.difference(log_q, top)
