@@ -1,0 +1,1 @@
+"""Side-by-side timings of kullback, torch and its peers; see `benchmarks/README.md`."""
