@@ -9,9 +9,9 @@ import itertools
 import mpmath as mp
 import pytest
 import torch
-from tests.tensors.exact import exact_kl, relative_error
 
 import kullback as kb
+from tests.tensors.exact import exact_kl, relative_error
 
 VIEWS = (kb.Logits, kb.LogProbs, kb.Probs, kb.Counts)
 MIXES = list(itertools.product(VIEWS, VIEWS))

@@ -168,6 +168,7 @@ class _Gradients(torch.autograd.Function):
         ctx: Any, run: _Run, needs: Sequence[bool], keep: Tensor | None, grad: Tensor, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
         ctx.run, ctx.needs = run, needs
+        ctx.set_materialize_grads(False)
         ctx.save_for_backward(keep, grad, *tensors)
         buffers = [_Buffer(t, run) for t, need in zip(tensors, needs, strict=True) if need]
         for index in blocks(run.batch, tensors[0].shape[-1], grad.device):
@@ -179,11 +180,12 @@ class _Gradients(torch.autograd.Function):
         return tuple(buffer.result() for buffer in buffers)
 
     @staticmethod
-    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
-        run, needs = ctx.run, ctx.needs
+    def backward(ctx: Any, *given: Tensor | None) -> tuple[Tensor | None, ...]:
+        run, wanted = ctx.run, ctx.needs_input_grad[3:]
         keep, grad, *tensors = ctx.saved_tensors
         arguments = [grad, *tensors]
-        wanted = ctx.needs_input_grad[3:]
+        cotangents = [c for c in given if c is not None]
+        needs = [g is not None for g in _fill(given, ctx.needs)]
         if torch.is_grad_enabled() or any(map(_followed, cotangents)):
             with torch.enable_grad():
                 found = _differentiable_gradients(run, grad, keep, tensors, needs)
@@ -196,7 +198,7 @@ class _Gradients(torch.autograd.Function):
                 parts = [block_of(t, index).to(run.work).detach().requires_grad_() for t in tensors]
                 part_grad = grad[index].to(run.work).detach().requires_grad_()
                 first = run.gradients(parts, part_grad, None if keep is None else keep[index], needs)
-            seeds = [block_of(c, index).to(run.work).expand(g.shape) for c, g in zip(cotangents, first, strict=True)]
+            seeds = [block_of(c, index).to(run.work) for c in cotangents]
             sources = [a for a, want in zip([part_grad, *parts], wanted, strict=True) if want]
             for buffer, g in zip(buffers, torch.autograd.grad(first, sources, seeds, allow_unused=True), strict=True):
                 if g is not None:
