@@ -9,6 +9,8 @@ import itertools
 import mpmath as mp
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import kullback as kb
 from tests.tensors.exact import exact_kl, relative_error
@@ -149,3 +151,54 @@ def test_zeros(view_p, view_q):
     assert torch.count_nonzero(grads[0][0, 2:]) == 0
     second = torch.autograd.grad(sum((g * g).sum() for g in grads), (x, y))
     assert all(g.isfinite().all() for g in second)
+
+
+@pytest.mark.parametrize(("view_p", "view_q"), MIXES)
+def test_disjoint_supports_are_infinite_with_zero_gradient(view_p, view_q):
+    p, q = torch.tensor([0.5, 0.5, 0.0, 0.0], dtype=FLOAT64), torch.tensor([0.0, 0.0, 0.25, 0.75], dtype=FLOAT64)
+    x = (p if view_p in (kb.Probs, kb.Counts) else p.log()).requires_grad_()
+    y = (q if view_q in (kb.Probs, kb.Counts) else q.log()).requires_grad_()
+    value = kb.kl(view_p(x), view_q(y))
+    assert value == float("inf")
+    grads = torch.autograd.grad(value, (x, y), create_graph=True)
+    second = torch.autograd.grad(sum((g + g * g).sum() for g in grads), (x, y))
+    assert all(torch.count_nonzero(g) == 0 for g in (*grads, *second))
+    inside = torch.func.grad(lambda a, b: kb.kl(view_p(a), view_q(b)), (0, 1))(x.detach(), y.detach())
+    assert all(torch.count_nonzero(g) == 0 for g in inside)
+
+
+@pytest.mark.parametrize("scale", [1e-14, 1e-5, 1.0, 1e3, 1e30, 1e300])
+def test_logits_of_any_size(scale):
+    a = scale * torch.tensor([1.0, 0.0, -0.5], dtype=FLOAT64)
+    b = scale * torch.tensor([-0.25, 1.0, 0.125], dtype=FLOAT64)
+    check((kb.Logits, kb.Logits), (a, b), 1e-14, 1e-14)
+
+
+def test_probabilities_near_the_smallest_number():
+    p = torch.tensor([0.5, 0.5, 1e-310], dtype=FLOAT64)
+    q = torch.tensor([1e-300, 1.0, 1e-308], dtype=FLOAT64)
+    check((kb.Probs, kb.Probs), (p, q), 1e-14, 1e-14)
+    check((kb.Probs, kb.Probs), (q.detach(), p.detach()), 1e-14, 1e-14)
+
+
+def test_a_row_without_support_is_nan_alone_when_nobody_looks():
+    a = torch.tensor([[-float("inf"), -float("inf")], [0.0, 1.0]])
+    value = kb.kl(kb.Logits(a), kb.Logits(torch.zeros(2, 2)), validate=False)
+    assert value.isnan().tolist() == [True, False]
+
+
+LOGITS = st.integers(-(10**7), 10**7).map(lambda n: n / 1000)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(LOGITS, LOGITS), min_size=1, max_size=6),
+    st.sampled_from([FLOAT64, FLOAT32, torch.bfloat16]),
+)
+def test_never_negative_never_nan(pairs, dtype):
+    x, y = (torch.tensor(side, dtype=FLOAT64).to(dtype).requires_grad_() for side in zip(*pairs, strict=True))
+    value = kb.kl(kb.Logits(x), kb.Logits(y))
+    assert 0 <= value < float("inf")
+    assert all(g.isfinite().all() for g in torch.autograd.grad(value, (x, y)))
+    want = exact_kl(x.detach(), kb.Logits, y.detach(), kb.Logits)[0]
+    assert relative_error(value.detach(), want) <= (1e-13 if dtype == FLOAT64 else 1e-7)

@@ -128,3 +128,16 @@ def test_compile_with_inductor_near_equality():
     got = torch.autograd.grad(value, (x, y))
     for g, w in zip(got, eager_gradients(lambda p, q: kb.kl(kb.Logits(p), kb.Logits(q)) / 4, a, b), strict=True):
         assert torch.allclose(g, w, rtol=1e-12, atol=1e-14 * w.abs().max().item())
+
+
+def test_compile_with_every_option_and_changing_shapes():
+    torch._dynamo.reset()
+
+    def loss(x, y, mask, weight):
+        return kb.kl(kb.Probs(x), kb.Logits(y), mask=mask, weight=weight, reduction="mean", base=2)
+
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager", dynamic=True)
+    for rows, classes in ((3, 5), (4, 7), (6, 2)):
+        x, y = torch.randn(rows, classes).softmax(-1), torch.randn(rows, classes)
+        mask, weight = torch.arange(rows) % 2 == 0, torch.rand(rows)
+        assert torch.allclose(compiled(x, y, mask, weight), loss(x, y, mask, weight), rtol=1e-6, atol=0)

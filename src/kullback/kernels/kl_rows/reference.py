@@ -119,8 +119,9 @@ def _gradient_to_q(c: _Centred, p: Side, q: Side) -> Tensor:
     if q.weight is not None:
         total = q.weight.sum(-1, keepdim=True)
         p_over_q = c.p * total / where(q.support, q.weight, 1.0)
-        near = where(p.support, -torch.expm1(-log_ratio), 1.0)
-        return torch.where(c.kl < 1, near, 1 - p_over_q) / total
+        small = c.kl < 1
+        near = where(p.support, -torch.expm1(torch.where(small, -log_ratio, 0.0)), 1.0)
+        return torch.where(small, near, 1 - p_over_q) / total
     small = (log_ratio < 1) & (c.kl < 1)
     small = small if p.support is None else small & p.support
     near = c.p * torch.expm1(torch.where(small, log_ratio, 0.0))
