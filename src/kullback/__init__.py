@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kullback import kernels as kernels
+    from kullback import nn as nn
+    from kullback import special as special
+    from kullback import testing as testing
     from kullback._core.errors import InputTypeError as InputTypeError
     from kullback._core.errors import InputValueError as InputValueError
     from kullback._core.errors import KullbackError as KullbackError
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from kullback.tensors.views import Probs as Probs
     from kullback.tensors.views import Samples as Samples
 
-_ROOMS = ("kernels",)
+_ROOMS = ("kernels", "nn", "special", "testing")
 _HOMES = {
     "Counts": "kullback.tensors.views",
     "InputTypeError": "kullback._core.errors",

@@ -15,7 +15,6 @@ import kullback as kb
 
 PENDING: dict[str, str] = {
     "jeffreys": "tensors",
-    "nn": "nn",
     "kl_divergence": "pairs",
     "kl_method": "pairs",
     "register_kl": "pairs",

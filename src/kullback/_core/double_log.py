@@ -1,12 +1,7 @@
-"""Sums and logarithms to twice the working precision, in plain torch operations.
+"""Logarithms to twice the working precision, in plain torch operations.
 
-A number is an unevaluated sum `high + low` with |low| at most half a unit in the last place of `high`. Differences of
-logits, and logarithms of probabilities against logits, need it: KL = 1e-28 means log-ratios of 1e-14, and those must be
-known to 1e-13 of themselves.
-
-References:
-    Dekker, "A floating-point technique for extending the available precision", Numerische Mathematik 18 (1971).
-    Knuth, The Art of Computer Programming 2, 4.2.2 (the branch-free exact sum).
+A logarithm is an unevaluated sum of the rounded one and what it misses. Probabilities against logits need it: KL =
+1e-28 means log-ratios of 1e-14, and those must be known to 1e-13 of themselves.
 """
 
 from __future__ import annotations
@@ -16,6 +11,8 @@ from decimal import Decimal, localcontext
 import torch
 from torch import Tensor
 
+from kullback._core.special._double_double import two_product, two_sum
+
 # log 2 in three pieces; the first two have 42 bits, so that their product with any float64 exponent is exact.
 _LN2 = (
     float.fromhex("0x1.62e42fefa38p-1"),
@@ -23,28 +20,7 @@ _LN2 = (
     float.fromhex("0x1.cc01f97b57a08p-87"),
 )
 _TWO_THIRDS = (float.fromhex("0x1.5555555555555p-1"), float.fromhex("0x1.5555555555555p-55"))
-_SPLIT = 134217729.0  # 2**27 + 1: cuts a float64 into two halves of 26 bits
 _CENTRES = range(90, 183)  # the 128ths next to [sqrt(1/2), sqrt(2))
-
-
-def two_sum(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """`x + y` exactly, as (rounded sum, rounding error)."""
-    total = x + y
-    y_part = total - x
-    return total, (x - (total - y_part)) + (y - y_part)
-
-
-def two_difference(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """`x - y` exactly, as (rounded difference, rounding error)."""
-    return two_sum(x, -y)
-
-
-def two_product(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """`x * y` exactly for float64 without overflow, as (rounded product, rounding error)."""
-    product = x * y
-    x_high, x_low = _halves(x)
-    y_high, y_low = _halves(y)
-    return product, ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
 
 
 def log_error(x: Tensor, log_x: Tensor) -> Tensor:
@@ -85,12 +61,6 @@ def log_error(x: Tensor, log_x: Tensor) -> Tensor:
         high, error = two_sum(high, part)
         low = low + error
     return (high - log_x) + low
-
-
-def _halves(x: Tensor) -> tuple[Tensor, Tensor]:
-    scaled = _SPLIT * x
-    high = scaled - (scaled - x)
-    return high, x - high
 
 
 def _log_centres() -> list[list[float]]:

@@ -1,0 +1,86 @@
+"""What the public special functions accept: floating tensors on one device whose shapes broadcast."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from kullback._core.errors import InputTypeError, InputValueError, ShapeError, explain_problem
+
+_FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+
+
+def _describe(argument: object) -> str:
+    if isinstance(argument, Tensor):
+        return f"a tensor of {argument.dtype}"
+    return f"{argument!r}, a {type(argument).__name__}"
+
+
+def _check_tensor(function: str, name: str, argument: object) -> None:
+    if not isinstance(argument, Tensor) or argument.dtype not in _FLOATS:
+        is_tensor = isinstance(argument, Tensor)
+        raise InputTypeError(
+            explain_problem(
+                f"{function}() computes with floating-point tensors; `{name}` is not one.",
+                got=_describe(argument),
+                expected="a tensor of float64, float32, bfloat16 or float16",
+                instead=f"{name}.double()" if is_tensor else f"torch.as_tensor({name}, dtype=torch.float64)",
+            )
+        )
+
+
+def one(function: str, name: str, argument: Tensor) -> Tensor:
+    """Check the argument of a function of one variable."""
+    _check_tensor(function, name, argument)
+    return argument
+
+
+def two(function: str, names: tuple[str, str], x: Tensor | float, y: Tensor | float) -> tuple[Tensor, Tensor]:
+    """Check two arguments, one of which may be a Python float beside a tensor."""
+    if isinstance(x, Tensor) and _is_number(y):
+        y = torch.as_tensor(y, dtype=x.dtype, device=x.device)
+    elif isinstance(y, Tensor) and _is_number(x):
+        x = torch.as_tensor(x, dtype=y.dtype, device=y.device)
+    _check_tensor(function, names[0], x)
+    _check_tensor(function, names[1], y)
+    assert isinstance(x, Tensor)
+    assert isinstance(y, Tensor)
+    if x.device != y.device:
+        raise InputTypeError(
+            explain_problem(
+                f"{function}() needs its arguments on one device.",
+                got=f"{names[0]} on {x.device}, {names[1]} on {y.device}",
+                expected="the same device",
+                instead=f"{names[1]}.to({names[0]}.device)",
+            )
+        )
+    _check_shapes(function, names, x, y)
+    return x, y
+
+
+def _check_shapes(function: str, names: tuple[str, str], x: Tensor, y: Tensor) -> None:
+    """Sizes agree, counted from the last dimension, where neither is 1."""
+    for size_x, size_y in zip(reversed(x.shape), reversed(y.shape), strict=False):
+        if size_x not in (size_y, 1) and size_y != 1:
+            raise ShapeError(
+                explain_problem(
+                    f"{function}() works elementwise, and these shapes do not broadcast.",
+                    got=f"{names[0]} of shape {tuple(x.shape)}, {names[1]} of shape {tuple(y.shape)}",
+                    expected="sizes that are equal or 1, counted from the last dimension",
+                    instead=f"{names[1]}.unsqueeze(dim) or {names[1]}.reshape(...) to line the dimensions up",
+                )
+            )
+
+
+def whole(function: str, name: str, argument: int, low: int, high: int | None = None) -> int:
+    """Check a whole number between two bounds."""
+    is_whole = isinstance(argument, int) and not isinstance(argument, bool)
+    if not is_whole or argument < low or (high is not None and argument > high):
+        wanted = f"an int from {low} to {high}" if high is not None else f"an int of at least {low}"
+        kind = InputValueError if is_whole else InputTypeError
+        raise kind(explain_problem(f"{function}() cannot use this `{name}`.", got=repr(argument), expected=wanted))
+    return argument
+
+
+def _is_number(argument: object) -> bool:
+    return isinstance(argument, (int, float)) and not isinstance(argument, bool)

@@ -1,0 +1,91 @@
+"""The accuracy each public special function promises, in ulp of float64: value, first derivatives, second derivatives.
+
+A floor says where a figure is absolute: the error is counted in ulps of max(|truth|, floor), because terms of the
+floor's size cancel at a zero of the value or the derivative.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+
+from kullback import special
+
+
+def _zero(*args):
+    return 0.0, 0.0, 0.0
+
+
+@dataclass
+class Promise:
+    name: str
+    group: str
+    function: Callable
+    ulps: tuple
+    floors: Callable = _zero
+    constants: int = field(default=0)  # leading arguments that have no derivative
+
+
+def _order(k):
+    return lambda x: special.binet(x, order=k)
+
+
+def _scalar(function, *args):
+    return function(*[torch.tensor(a, dtype=torch.float64) for a in args]).item()
+
+
+PROMISES = [
+    Promise("expm1mx", "exp_log", special.expm1mx, (2, 1, 1)),
+    Promise("log1pmx", "exp_log", special.log1pmx, (3, 2, 4)),
+    Promise("log1mexp", "exp_log", special.log1mexp, (2, 3, 3)),
+    Promise("logdiffexp", "exp_log", special.logdiffexp, (2, 3, 3), lambda a, b: (abs(a), 0.0, 0.0)),
+    Promise("rel_entr", "exp_log", special.rel_entr, (3, 2, 2), lambda p, q: (0.0, 1.0, 0.0)),
+    Promise("kl_div", "exp_log", special.kl_div, (3, 2, 2)),
+    Promise("digamma", "gamma", special.digamma, (2, 3, 3)),
+    Promise(
+        "digamma_negative",
+        "gamma",
+        special.digamma,
+        (2, 3, 3),
+        lambda x: (1 + math.pi * abs(1 / math.tan(math.pi * x)), 0.0, 0.0),
+    ),
+    Promise("trigamma", "gamma", special.trigamma, (3, 3, 5)),
+    Promise("binet_0", "gamma", _order(0), (4, 4, 4)),
+    Promise("binet_1", "gamma", _order(1), (4, 4, 6)),
+    Promise("binet_2", "gamma", _order(2), (4, 6, 6)),
+    Promise("binet_3", "gamma", _order(3), (6, 6, 10)),
+    Promise(
+        "lgamma_bregman",
+        "gamma",
+        special.lgamma_bregman,
+        (3, 3, 4),
+        lambda a, b: (0.0, 0.0, _scalar(special.trigamma, a)),
+    ),
+    Promise(
+        "multivariate_lgamma_bregman_3",
+        "gamma",
+        lambda a, b: special.multivariate_lgamma_bregman(a, b, 3),
+        (3, 3, 4),
+        lambda a, b: (0.0, 0.0, _scalar(special.trigamma, a - 1)),
+    ),
+    Promise(
+        "binet_bregman",
+        "gamma",
+        special.binet_bregman,
+        (4, 4, 5),
+        lambda a, b: (0.0, 0.0, _scalar(_order(2), a)),
+    ),
+    Promise("log_ndtr", "normal", special.log_ndtr, (4, 4, 5)),
+    Promise("log_ndtr_diff", "normal", special.log_ndtr_diff, (4, 4, 10)),
+    Promise("log_iv", "bessel", special.log_iv, (4, 3, 64), lambda nu, x: (nu, 0.0, nu / x / x), 1),
+    Promise(
+        "log_ive",
+        "bessel",
+        special.log_ive,
+        (4, 3, 64),
+        lambda nu, x: (nu, 1.0 if x < nu * nu / 2 + 50 else 1 / x, nu / x / x),
+        1,
+    ),
+    Promise("bessel_ratio", "bessel", special.bessel_ratio, (3, 64, 4096), _zero, 1),
+]
