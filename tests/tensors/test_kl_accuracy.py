@@ -181,6 +181,11 @@ def test_probabilities_near_the_smallest_number():
     check((kb.Probs, kb.Probs), (q.detach(), p.detach()), 1e-14, 1e-14)
 
 
+def test_a_near_certain_class_keeps_the_digits_of_a_small_divergence():
+    a, b = torch.tensor([0.0, 9.219], dtype=FLOAT64), torch.tensor([0.0, 16.165], dtype=FLOAT64)
+    check((kb.Logits, kb.Logits), (a, b), 2e-15, 2e-15)
+
+
 def test_a_row_without_support_is_nan_alone_when_nobody_looks():
     a = torch.tensor([[-float("inf"), -float("inf")], [0.0, 1.0]])
     value = kb.kl(kb.Logits(a), kb.Logits(torch.zeros(2, 2)), validate=False)
@@ -190,7 +195,7 @@ def test_a_row_without_support_is_nan_alone_when_nobody_looks():
 LOGITS = st.integers(-(10**7), 10**7).map(lambda n: n / 1000)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.tuples(LOGITS, LOGITS), min_size=1, max_size=6),
     st.sampled_from([FLOAT64, FLOAT32, torch.bfloat16]),
@@ -201,4 +206,5 @@ def test_never_negative_never_nan(pairs, dtype):
     assert 0 <= value < float("inf")
     assert all(g.isfinite().all() for g in torch.autograd.grad(value, (x, y)))
     want = exact_kl(x.detach(), kb.Logits, y.detach(), kb.Logits)[0]
-    assert relative_error(value.detach(), want) <= (1e-13 if dtype == FLOAT64 else 1e-7)
+    if want > 1e-60:  # below, a definition at 100 digits cancels
+        assert relative_error(value.detach(), want) <= (1e-13 if dtype == FLOAT64 else 1e-7)

@@ -185,6 +185,8 @@ class _Gradients(torch.autograd.Function):
         keep, grad, *tensors = ctx.saved_tensors
         arguments = [grad, *tensors]
         cotangents = [c for c in given if c is not None]
+        if not cotangents:
+            return (None,) * (3 + len(arguments))
         needs = [g is not None for g in _fill(given, ctx.needs)]
         if torch.is_grad_enabled() or any(map(_followed, cotangents)):
             with torch.enable_grad():

@@ -6,7 +6,8 @@ which t = log q - c satisfies exp(t) = p exp(v):
     KL = log1p( Σ_{p>0} p φ(v) + Σ_{p=0} exp(t) ),    φ(x) = e^x - 1 - x >= 0.
 
 The first sum is quadratic in v, so nothing cancels when p ≈ q; the second is the mass q puts outside the support of p.
-Where exp(t) would overflow, the largest t, M > 0, is taken out: KL = M + log(e^-M + e^-M Σ). The derivatives are
+The largest t, if M > 1, is taken out so that exp(t) cannot overflow: KL = M + log(e^-M + e^-M Σ). (A smaller M would
+cost digits: KL may be far below 1.) The derivatives are
 
     ∂KL/∂log p = -p v,    ∂KL/∂log q = q - p = p expm1(v - KL).
 """
@@ -80,7 +81,8 @@ def _centre(p: Side, q: Side) -> _Centred:
     t_low = _sum(above_low, error, q.low)
     t = (above - log_total) + (-rest if t_low is None else t_low - rest)
 
-    most = where(q.support, t, -torch.inf).amax(-1, keepdim=True).clamp(min=0.0).detach()
+    most = where(q.support, t, -torch.inf).amax(-1, keepdim=True).detach()
+    most = torch.where(most > 1, most, 0.0)
     scale = torch.exp(-most)
     terms = _inside(probs, v, t, most, visible=p.visible)
     if p.support is not None:
