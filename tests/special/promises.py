@@ -53,8 +53,8 @@ PROMISES = [
     Promise("trigamma", "gamma", special.trigamma, (3, 3, 5)),
     Promise("binet_0", "gamma", _order(0), (4, 4, 4)),
     Promise("binet_1", "gamma", _order(1), (4, 4, 6)),
-    Promise("binet_2", "gamma", _order(2), (4, 6, 6)),
-    Promise("binet_3", "gamma", _order(3), (6, 6, 10)),
+    Promise("binet_2", "gamma", _order(2), (4, 6, 8)),
+    Promise("binet_3", "gamma", _order(3), (6, 8, 12)),
     Promise(
         "lgamma_bregman",
         "gamma",
@@ -87,5 +87,5 @@ PROMISES = [
         lambda nu, x: (nu, 1.0 if x < nu * nu / 2 + 50 else 1 / x, nu / x / x),
         1,
     ),
-    Promise("bessel_ratio", "bessel", special.bessel_ratio, (3, 64, 4096), _zero, 1),
+    Promise("bessel_ratio", "bessel", special.bessel_ratio, (5, 64, 4096), _zero, 1),
 ]
