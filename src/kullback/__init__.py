@@ -22,17 +22,39 @@ if TYPE_CHECKING:
     from kullback._core.errors import RegistrationError as RegistrationError
     from kullback._core.errors import ShapeError as ShapeError
     from kullback._core.errors import UnavailableError as UnavailableError
+    from kullback.api import cross_entropy as cross_entropy
+    from kullback.api import entropy as entropy
+    from kullback.api import kl as kl
+    from kullback.tensors.align import align as align
+    from kullback.tensors.generalized_kl import generalized_kl as generalized_kl
+    from kullback.tensors.pairwise import pairwise_kl as pairwise_kl
+    from kullback.tensors.views import Counts as Counts
+    from kullback.tensors.views import Logits as Logits
+    from kullback.tensors.views import LogProbs as LogProbs
+    from kullback.tensors.views import Probs as Probs
+    from kullback.tensors.views import Samples as Samples
 
 _ROOMS = ("kernels", "nn", "special", "testing")
 _HOMES = {
+    "Counts": "kullback.tensors.views",
     "InputTypeError": "kullback._core.errors",
     "InputValueError": "kullback._core.errors",
     "KullbackError": "kullback._core.errors",
     "KullbackWarning": "kullback._core.errors",
+    "LogProbs": "kullback.tensors.views",
+    "Logits": "kullback.tensors.views",
     "NoRouteError": "kullback._core.errors",
+    "Probs": "kullback.tensors.views",
     "RegistrationError": "kullback._core.errors",
+    "Samples": "kullback.tensors.views",
     "ShapeError": "kullback._core.errors",
     "UnavailableError": "kullback._core.errors",
+    "align": "kullback.tensors.align",
+    "cross_entropy": "kullback.api",
+    "entropy": "kullback.api",
+    "generalized_kl": "kullback.tensors.generalized_kl",
+    "kl": "kullback.api",
+    "pairwise_kl": "kullback.tensors.pairwise",
 }
 
 __version__ = "0.1.0"

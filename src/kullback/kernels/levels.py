@@ -25,15 +25,20 @@ def tracer_active() -> bool:
 
 
 def is_plain(tensor: Tensor) -> bool:
-    """Whether a tensor is its dense CPU memory: no subclass, other device, sparse layout or pending negation.
-
-    The vmap of `torch.autograd.grad(is_grads_batched=True)` is not a functorch level; its tensors say so themselves.
-    """
+    """Whether a tensor is its dense CPU memory: no subclass, other device, sparse layout or pending negation."""
     kind = type(tensor)
     return (
         (kind is Tensor or kind is torch.nn.Parameter)
         and tensor.is_cpu
         and tensor.layout is torch.strided
         and not tensor.is_neg()
-        and not torch._C._functorch.is_legacy_batchedtensor(tensor)
+        and not is_batch_of_gradients(tensor)
     )
+
+
+def is_batch_of_gradients(tensor: Tensor) -> bool:
+    """Whether `torch.autograd.grad(is_grads_batched=True)` handed a whole batch over.
+
+    It has its own, older vmap, which is no functorch level; its tensors say so themselves.
+    """
+    return bool(torch._C._functorch.is_legacy_batchedtensor(tensor))

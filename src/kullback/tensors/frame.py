@@ -1,0 +1,117 @@
+"""What every divergence of two views does around its kernel: check, align, mask, validate, reduce."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, NoReturn
+
+import torch
+from torch import Tensor
+
+from kullback._core.errors import InputTypeError, InputValueError, explain_problem
+from kullback._core.reduction import check_base, check_mask, check_reduction, check_weight, reduce_rows
+from kullback._core.shapes import batch_shape, check_class_counts, classes_last
+from kullback._core.validation import Validate, check_row_weights, check_rows, check_validate
+from kullback.kernels.levels import tracer_active, transform_active
+from kullback.kernels.row_op import RowOp
+from kullback.tensors.views import Samples, View
+
+
+class Options(NamedTuple):
+    """The keywords that all divergences share."""
+
+    mask: Tensor | None = None
+    weight: Tensor | float | None = None
+    reduction: str = "none"
+    base: float | None = None
+    validate: Validate = True
+
+
+def divergence(name: str, op: RowOp, views: dict[str, Any], options: Options, *parameters: Any) -> Tensor:
+    """Rows of `op` on one or two views, reduced as `options` say.
+
+    Args:
+        name: The public function, for messages.
+        op: Its kernel.
+        views: The arguments by their names, in the kernel's order.
+        options: The shared keywords.
+        parameters: What the kernel takes besides the sides.
+    """
+    checked = {argument: check_view(name, argument, view) for argument, view in views.items()}
+    tensors = [classes_last(view.tensor, view.dim, argument) for argument, view in checked.items()]
+    if len(tensors) == 2:
+        check_class_counts(*tensors)
+    _check_devices(tensors)
+    batch = batch_shape(*tensors)
+    check_reduction(options.reduction)
+    check_base(options.base)
+    check_mask(options.mask, batch)
+    check_weight(options.weight, batch)
+    check_validate(options.validate)
+    if not values_hidden():
+        check_row_weights(options.weight, options.validate)
+        for (argument, view), tensor in zip(checked.items(), tensors, strict=True):
+            check_rows(
+                tensor, view.kind, argument, options.validate, keep=options.mask, smoothing=view.encoding.smoothing
+            )
+    rows = op(tensors, [view.encoding for view in checked.values()], *parameters, keep=options.mask)
+    return reduce_rows(rows, mask=options.mask, weight=options.weight, reduction=options.reduction, base=options.base)
+
+
+def check_view(name: str, argument: str, view: object) -> View:
+    """Refuse anything that is not one of the four views, and say what to write for what came."""
+    if not isinstance(view, View):
+        _refuse_kind(name, argument, view)
+    return view
+
+
+def _refuse_kind(name: str, argument: str, view: object) -> NoReturn:
+    if isinstance(view, Tensor):
+        _refuse(
+            f"{name}() cannot tell logits from probabilities in a bare tensor.",
+            f"{argument} is a Tensor of shape {tuple(view.shape)}",
+            "Logits(x), LogProbs(x), Probs(x) or Counts(x)",
+            f"{name}(Logits(a), Logits(b)) for raw network outputs; Probs(x) after softmax, LogProbs after log_softmax",
+        )
+    if isinstance(view, Samples):
+        _refuse(
+            f"{name}() of samples is not exact: it has to be estimated.",
+            f"{argument} is {view!r}",
+            "Logits, LogProbs, Probs or Counts",
+            "estimate_kl(Samples(x), Samples(y)), or Counts(torch.bincount(x)) for draws of class indices",
+        )
+    if isinstance(view, torch.distributions.Distribution):
+        _refuse(
+            f"{name}() compares two views or two distributions, not one with the other.",
+            f"{argument} is a {type(view).__name__}",
+            "the same kind of thing on both sides",
+            "torch.distributions.Categorical(logits=a) to make a distribution of logits, "
+            "Logits(p.logits) to make a view of a Categorical",
+        )
+    _refuse(
+        f"{name}() does not know what this is.",
+        f"{argument} is a {type(view).__name__}",
+        "Logits(x), LogProbs(x), Probs(x) or Counts(x) of a torch.Tensor",
+        "Probs(torch.as_tensor(x)) for a list or an array of probabilities",
+    )
+
+
+def values_hidden() -> bool:
+    """Whether values cannot be looked at: while compiling or tracing, and inside vmap, grad, jvp."""
+    return torch.compiler.is_compiling() or transform_active() or tracer_active()
+
+
+def _refuse(problem: str, got: str, expected: str, instead: str) -> NoReturn:
+    raise InputTypeError(explain_problem(problem, got=got, expected=expected, instead=instead))
+
+
+def _check_devices(tensors: list[Tensor]) -> None:
+    devices = {str(t.device) for t in tensors}
+    if len(devices) > 1:
+        raise InputValueError(
+            explain_problem(
+                "p and q are on different devices.",
+                got=" and ".join(sorted(devices)),
+                expected="one device",
+                instead="q = q.to(p.device) before wrapping",
+            )
+        )

@@ -1,0 +1,156 @@
+"""Each misuse is told: what came, what was expected, what to write instead."""
+
+import pytest
+import torch
+
+import kullback as kb
+
+X = torch.tensor([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]])
+GOOD = kb.Probs(X)
+NAN, INF = float("nan"), float("inf")
+
+
+def row(*numbers, dtype=torch.float32):
+    return torch.tensor([[0.2, 0.3, 0.5], list(numbers)], dtype=dtype)
+
+
+TYPE_ERRORS = {
+    "bare tensors": (lambda: kb.kl(X, X), "Logits(x), LogProbs(x), Probs(x) or Counts(x)"),
+    "one bare tensor": (lambda: kb.kl(GOOD, X), "q is a Tensor of shape (2, 3)"),
+    "a list": (lambda: kb.kl(GOOD, [0.5, 0.5]), "Probs(torch.as_tensor(x))"),
+    "samples": (lambda: kb.kl(kb.Samples(X), GOOD), "estimate_kl(Samples(x), Samples(y))"),
+    "a view and a distribution": (
+        lambda: kb.kl(GOOD, torch.distributions.Categorical(X)),
+        "not one with the other",
+    ),
+    "integer logits": (lambda: kb.Logits(torch.tensor([1, 2])), "cross_entropy(logits, labels)"),
+    "a class index as probabilities": (lambda: kb.Probs(torch.tensor([1, 0, 2])), "one_hot"),
+    "complex": (lambda: kb.Counts(torch.ones(2, dtype=torch.complex64)), "torch.complex64"),
+    "a view of a view": (lambda: kb.Logits(GOOD), "already wrapped"),
+    "an array": (lambda: kb.Logits([0.0, 1.0]), "Logits(torch.as_tensor(x))"),
+    "a mask of numbers": (lambda: kb.kl(GOOD, GOOD, mask=torch.ones(2)), "mask=mask.bool()"),
+    "a boolean weight": (lambda: kb.kl(GOOD, GOOD, weight=torch.ones(2, dtype=torch.bool)), "mask= for booleans"),
+}
+VALUE_ERRORS = {
+    "sum": (lambda: kb.kl(kb.Probs(row(0.2, 0.2, 0.2)), GOOD), "p does not sum to 1"),
+    "sum in q": (lambda: kb.kl(GOOD, kb.Probs(row(2.5, 0.2, 0.2))), "q does not sum to 1"),
+    "counts as probabilities": (lambda: kb.kl(kb.Probs(row(3, 1, 0)), GOOD), "these look like counts"),
+    "negative": (lambda: kb.kl(kb.Probs(row(-0.5, 0.5, 1.0)), GOOD), "these look like logits: wrap them in Logits"),
+    "log-probabilities as probabilities": (lambda: kb.kl(kb.Probs(X.log()), GOOD), "wrap them in LogProbs"),
+    "probabilities as log-probabilities": (lambda: kb.kl(kb.LogProbs(X), GOOD), "wrap them in Probs"),
+    "logits as log-probabilities": (
+        lambda: kb.kl(GOOD, kb.LogProbs(torch.tensor([[3.0, -1.0, 2.0]]))),
+        "these look like logits: wrap them in Logits",
+    ),
+    "negative logits as log-probabilities": (
+        lambda: kb.kl(GOOD, kb.LogProbs(torch.tensor([[-3.0, -1.0, -2.0]]))),
+        "does not normalise",
+    ),
+    "NaN": (lambda: kb.kl(kb.Logits(row(0, NAN, 0)), GOOD), "p holds NaN"),
+    "NaN probability": (lambda: kb.kl(GOOD, kb.Probs(row(0, NAN, 1))), "q holds NaN"),
+    "NaN log-probability": (lambda: kb.kl(GOOD, kb.LogProbs(row(0, NAN, -1))), "q holds NaN"),
+    "+inf": (lambda: kb.kl(kb.Logits(row(0, INF, 0)), GOOD), "p holds +inf"),
+    "an empty row": (lambda: kb.kl(kb.Logits(row(-INF, -INF, -INF)), GOOD), "every class is excluded"),
+    "negative counts": (lambda: kb.kl(kb.Counts(row(1, -1, 3)), GOOD), "p has a negative count"),
+    "no counts": (lambda: kb.kl(kb.Counts(row(0, 0, 0)), GOOD), "smoothing=1.0"),
+    "negative smoothing": (lambda: kb.Counts(X, smoothing=-1.0), "smoothing=-1.0"),
+    "negative weight": (lambda: kb.kl(GOOD, GOOD, weight=torch.tensor([1.0, -1.0])), "a weight of -1.0"),
+    "NaN weight": (lambda: kb.kl(GOOD, GOOD, weight=torch.tensor([1.0, NAN])), "a weight of nan"),
+    "batchmean": (lambda: kb.kl(GOOD, GOOD, reduction="batchmean"), 'reduction="mean"'),
+    "no reduction": (lambda: kb.kl(GOOD, GOOD, reduction=None), "'none', 'sum' or 'mean'"),
+    "base 1": (lambda: kb.kl(GOOD, GOOD, base=1), "2 for bits"),
+    "base 0": (lambda: kb.kl(GOOD, GOOD, base=0), "2 for bits"),
+    "validate": (lambda: kb.kl(GOOD, GOOD, validate="later"), "'async' or 'sync'"),
+    "how": (lambda: kb.align(GOOD, GOOD, how="wrap"), "'pad' or 'truncate'"),
+}
+SHAPE_ERRORS = {
+    "class counts": (lambda: kb.kl(GOOD, kb.Logits(torch.zeros(2, 4))), 'align(p, q, how="truncate")'),
+    "padded vocabulary": (
+        lambda: kb.kl(kb.Logits(torch.zeros(151936)), kb.Logits(torch.zeros(152064))),
+        "A vocabulary padded for the hardware",
+    ),
+    "one class": (lambda: kb.kl(kb.Logits(torch.zeros(4)), kb.Logits(torch.zeros(1))), "not broadcast"),
+    "batch": (lambda: kb.kl(GOOD, kb.Logits(torch.zeros(5, 3))), "(2,) and (5,)"),
+    "no dimension": (lambda: kb.kl(kb.Probs(torch.tensor(0.5)), GOOD), "torch.stack([1 - x, x], -1)"),
+    "dimension": (lambda: kb.kl(kb.Probs(X, dim=3), GOOD), "dim between -2 and 1"),
+    "no classes": (lambda: kb.kl(kb.Probs(torch.zeros(2, 0)), GOOD), "has no classes"),
+    "mask over classes": (lambda: kb.kl(GOOD, GOOD, mask=X > 0), "the logit -inf on both sides"),
+    "mask of another length": (lambda: kb.kl(GOOD, GOOD, mask=torch.ones(5, dtype=torch.bool)), "mask of shape (5,)"),
+    "weight of another length": (lambda: kb.kl(GOOD, GOOD, weight=torch.ones(5)), "weight of shape (5,)"),
+    "a mask that would broadcast the rows": (
+        lambda: kb.kl(kb.Probs(X[:1]), kb.Probs(X[:1]), mask=torch.ones(5, dtype=torch.bool)),
+        "batch shape (1,)",
+    ),
+    "single row": (lambda: kb.pairwise_kl(kb.Probs(X[0]), GOOD), "P is a single row"),
+}
+
+
+@pytest.mark.parametrize(("call", "says"), TYPE_ERRORS.values(), ids=TYPE_ERRORS)
+def test_the_wrong_kind_of_thing(call, says):
+    with pytest.raises(kb.InputTypeError) as caught:
+        call()
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(("call", "says"), VALUE_ERRORS.values(), ids=VALUE_ERRORS)
+def test_impossible_values(call, says):
+    with pytest.raises(kb.InputValueError) as caught:
+        call()
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(("call", "says"), SHAPE_ERRORS.values(), ids=SHAPE_ERRORS)
+def test_sizes_that_do_not_fit(call, says):
+    with pytest.raises(kb.ShapeError) as caught:
+        call()
+    assert says in str(caught.value)
+
+
+def test_pairs_of_distributions_have_their_own_error():
+    normal = torch.distributions.Normal(0.0, 1.0)
+    for function in (kb.kl, kb.cross_entropy):
+        with pytest.raises(kb.NoRouteError, match="Normal and Normal"):
+            function(normal, normal)
+    with pytest.raises(kb.NoRouteError, match=r"p\.entropy\(\)"):
+        kb.entropy(normal)
+
+
+def test_unmasked_rows_are_still_looked_at():
+    bad = row(NAN, 0.5, 0.5)
+    kb.kl(kb.Probs(bad), GOOD, mask=torch.tensor([True, False]))
+    with pytest.raises(kb.InputValueError):
+        kb.kl(kb.Probs(bad), GOOD, mask=torch.tensor([False, True]))
+
+
+def test_a_broadcast_row_is_looked_at_if_it_is_kept_anywhere():
+    bad = kb.Probs(torch.tensor([0.5, 0.5, 0.5]))
+    with pytest.raises(kb.InputValueError):
+        kb.kl(bad, GOOD, mask=torch.tensor([False, True]))
+    kb.kl(bad, GOOD, mask=torch.tensor([False, False]))
+
+
+def test_validation_can_be_switched_off():
+    bad = kb.Probs(row(0.2, 0.2, 0.2))
+    assert kb.kl(bad, GOOD, validate=False).isfinite().all()
+    for mode in ("sync", "async", True):
+        with pytest.raises(kb.InputValueError):
+            kb.kl(bad, GOOD, validate=mode)
+
+
+@pytest.mark.parametrize("classes", [2, 1000, 131072])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_what_softmax_gives_is_accepted(dtype, classes):
+    generator = torch.Generator().manual_seed(classes)
+    for scale in (0.0, 1.0, 20.0):
+        logits = (scale * torch.randn(2, classes, generator=generator)).to(dtype)
+        q = kb.Logits(torch.zeros(classes, dtype=dtype))
+        kb.kl(kb.Probs(logits.softmax(-1)), q)
+        # torch's float16 log_softmax of 131072 zeros is -inf: it sums in float16.
+        wide = logits.float() if dtype == torch.float16 else logits
+        kb.kl(kb.LogProbs(wide.log_softmax(-1).to(dtype)), q)
+
+
+def test_a_lower_precision_in_disguise_is_told():
+    probs = torch.full((3,), 1 / 3, dtype=torch.float32).double()
+    with pytest.raises(kb.InputValueError, match="rounded to a lower precision than their dtype"):
+        kb.kl(kb.Probs(probs), kb.Logits(torch.zeros(3)))
