@@ -23,6 +23,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kullback._core.dtypes import work_dtype
+from kullback.kernels.levels import is_batch_of_gradients, tracer_active, transform_active
+
 _INF = float("inf")
 _BLOCK_PER_THREAD = 1 << 15  # a dozen float64 temporaries of this many elements stay in a core's cache
 _BLOCK_OFF_CPU = 1 << 22
@@ -43,7 +46,7 @@ def pointwise_kl(log_q: Tensor, target: Tensor, log_target: bool, divisor: int |
 
 def reference(log_q: Tensor, target: Tensor, log_target: bool, divisor: int | None, dtype: torch.dtype) -> Tensor:
     """The same in plain torch operations, which every transform can follow; all derivatives keep the conventions."""
-    wide = _wide_dtype(log_q.device)
+    wide = work_dtype(log_q.device)
     terms = (_log_target_terms if log_target else _target_terms)(log_q.to(wide), target.to(wide))
     return (terms if divisor is None else terms.sum() / max(divisor, 1)).to(dtype)
 
@@ -98,7 +101,7 @@ def _slope_to_target(log_q: Tensor, target: Tensor, log_target: bool) -> Tensor:
 
 
 def _forward(log_q: Tensor, target: Tensor, log_target: bool, divisor: int | None, dtype: torch.dtype) -> Tensor:
-    wide = _wide_dtype(log_q.device)
+    wide = work_dtype(log_q.device)
     out = torch.empty(log_q.shape, dtype=dtype, device=log_q.device) if divisor is None else None
     sums = []
     for block in _blocks(log_q.shape, _block_size(log_q.device)):
@@ -142,7 +145,7 @@ def _closed_form(
     grad: Tensor, tensors: Sequence[Tensor], needs: Sequence[bool], log_target: bool, divisor: int | None
 ) -> list[Tensor | None]:
     log_q, target = tensors
-    wide = _wide_dtype(log_q.device)
+    wide = work_dtype(log_q.device)
     to_log_q = torch.empty_like(log_q, memory_format=torch.contiguous_format) if needs[0] else None
     to_target = torch.empty_like(target, memory_format=torch.contiguous_format) if needs[1] else None
     scale = grad if divisor is None else grad.to(wide) / max(divisor, 1)
@@ -160,7 +163,7 @@ def _followed_gradients(
     grad: Tensor, tensors: Sequence[Tensor], needs: Sequence[bool], log_target: bool, divisor: int | None
 ) -> list[Tensor | None]:
     """The same through the reference: differentiable once more, and by plain products, which `vmap` can batch."""
-    wide = _wide_dtype(grad.device)
+    wide = work_dtype(grad.device)
     wanted = [t.to(wide) for t, need in zip(tensors, needs, strict=True) if need]
 
     def of_wanted(*values: Tensor) -> Tensor:
@@ -190,19 +193,9 @@ def _block_size(device: torch.device) -> int:
     return _BLOCK_PER_THREAD * torch.get_num_threads() if device.type == "cpu" else _BLOCK_OFF_CPU
 
 
-def _wide_dtype(device: torch.device) -> torch.dtype:
-    """Double precision, except on the one device that has none."""
-    return torch.float32 if device.type == "mps" else torch.float64
-
-
 def is_followed() -> bool:
     """Whether a functorch transform, a forward-mode dual level or a tracer follows the torch calls."""
-    return (
-        torch._C._are_functorch_transforms_active()
-        or torch.autograd.forward_ad._current_level >= 0
-        or torch._C._len_torch_dispatch_stack() > 0
-        or torch._C._get_tracing_state() is not None
-    )
+    return transform_active() or tracer_active()
 
 
 def is_plain(tensor: Tensor) -> bool:
@@ -212,4 +205,4 @@ def is_plain(tensor: Tensor) -> bool:
 
 def _is_batched(grad: Tensor) -> bool:
     """Whether `torch.autograd.grad(is_grads_batched=True)` hands over many gradients at once, or a subclass came."""
-    return not is_plain(grad) or torch._C._functorch.is_legacy_batchedtensor(grad)
+    return not is_plain(grad) or is_batch_of_gradients(grad)
