@@ -1,0 +1,17 @@
+"""You hold two distributions. KL(p ‖ every q) sits in the file named after p; importing it registers its formulas."""
+
+from kullback.pairs import normal
+from kullback.pairs.coverage import Pair, coverage
+from kullback.pairs.dispatch import KLResult, kl_divergence, kl_method, kl_with_error
+from kullback.pairs.registry import register_kl
+
+__all__ = [
+    "KLResult",
+    "Pair",
+    "coverage",
+    "kl_divergence",
+    "kl_method",
+    "kl_with_error",
+    "normal",
+    "register_kl",
+]

@@ -1,0 +1,155 @@
+"""kl_divergence(p, q) and what can be asked about it: the method, the error, the list of pairs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.distributions import Distribution
+
+from kullback._core.errors import InputTypeError, NoRouteError, ShapeError, explain_problem
+from kullback.pairs import registry, support
+from kullback.pairs.parameters import result_dtype, tensors_of
+
+
+class KLResult(NamedTuple):
+    """A divergence with its error.
+
+    Attributes:
+        value: KL(p ‖ q), one per batch element.
+        error: How far `value` may be from the truth; see `certified`.
+        method: "closed form", "integral", "series", "infinite" or "user".
+        certified: True if `error` is a rigorous bound, False if it is an estimate.
+    """
+
+    value: Tensor
+    error: Tensor
+    method: str
+    certified: bool
+
+
+def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
+    r"""KL(p ‖ q) of two distributions, torch's name for it.
+
+    $$\mathrm{KL}(p \,\|\, q) = \mathbb{E}_p\left[\log p(x) - \log q(x)\right]$$
+
+    Args:
+        p: The distribution the expectation is over.
+        q: The distribution it is compared with; the same event shape, any batch shape that broadcasts.
+
+    Returns:
+        One value per element of the broadcast batch shape, in nats; float64 if any parameter is, else float32. Never
+        negative, never NaN, exactly 0 for equal parameters, `inf` where p has mass that q has not.
+
+    Raises:
+        NoRouteError: (a NotImplementedError) if no closed form, integral or series is known for the pair.
+
+    Example:
+        >>> from torch.distributions import Normal
+        >>> kl_divergence(Normal(0.0, 1.0), Normal(1.0, 2.0))
+        tensor(0.4431)
+    """
+    return _answer(p, q)[0]
+
+
+def kl_with_error(p: Distribution, q: Distribution) -> KLResult:
+    """KL(p ‖ q) with its error and the method that gave it.
+
+    Example:
+        >>> from torch.distributions import Normal
+        >>> kl_with_error(Normal(0.0, 1.0), Normal(1.0, 2.0)).method
+        'closed form'
+    """
+    value, error, method = _answer(p, q)
+    if error is None:
+        # A closed form is right to the rounding of its dtype.
+        error = torch.where(value.isinf(), 0.0, value.detach().abs() * 4 * torch.finfo(value.dtype).eps)
+    return KLResult(value, error, method, certified=method == "infinite")
+
+
+def kl_method(p: Distribution, q: Distribution) -> str | None:
+    """How KL(p ‖ q) would be computed, or None if there is no route.
+
+    Example:
+        >>> from torch.distributions import Exponential, Normal
+        >>> kl_method(Normal(0.0, 1.0), Exponential(1.0))
+        'infinite'
+    """
+    _check(p, q)
+    if support.contained(p, q) is False:
+        return "infinite"
+    rule = registry.find(type(p), type(q))
+    return None if rule is None else rule.method
+
+
+def _answer(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, str]:
+    shape = _check(p, q)
+    inside = support.contained(p, q)
+    if inside is False:
+        return _infinite(p, q, shape), None, "infinite"
+    rule = registry.find(type(p), type(q))
+    if rule is None:
+        raise NoRouteError(_no_route(p, q))
+    result = rule.formula(p, q)
+    if rule.method == "user":
+        return result, None, "user"  # type: ignore[return-value]  # a user's formula returns its tensor as it is
+    value, error = result if isinstance(result, tuple) else (result, None)
+    if inside is not True:
+        value = torch.where(inside, value, torch.inf)
+    dtype = result_dtype(p, q)
+    value = value.to(dtype).expand(shape)
+    return value, None if error is None else error.to(dtype).expand(shape), rule.method
+
+
+def _check(p: Distribution, q: Distribution) -> torch.Size:
+    """Both are distributions over the same kind of event; the broadcast batch shape."""
+    for name, given in (("p", p), ("q", q)):
+        if not isinstance(given, Distribution):
+            raise InputTypeError(
+                explain_problem(
+                    f"kl_divergence() compares two torch.distributions objects; {name} is not one.",
+                    got=type(given).__name__,
+                    expected="a Distribution",
+                    instead="kl(Logits(a), Logits(b)) for tensors, kl_divergence(Normal(0, 1), Normal(1, 2)) here",
+                )
+            )
+    if p.event_shape != q.event_shape:
+        raise ShapeError(
+            explain_problem(
+                "p and q have different event shapes; event dimensions are never broadcast.",
+                got=f"{tuple(p.event_shape)} for p = {type(p).__name__}, {tuple(q.event_shape)} for q = {type(q).__name__}",
+                expected="the same event shape on both sides",
+                instead="Independent(p, n) if the last n batch dimensions of p belong to the event",
+            )
+        )
+    try:
+        return torch.broadcast_shapes(p.batch_shape, q.batch_shape)
+    except RuntimeError:
+        raise ShapeError(
+            explain_problem(
+                "The batch shapes of p and q do not broadcast.",
+                got=f"{tuple(p.batch_shape)} and {tuple(q.batch_shape)}",
+                expected="shapes that torch.broadcast_shapes accepts",
+            )
+        ) from None
+
+
+def _infinite(p: Distribution, q: Distribution, shape: torch.Size) -> Tensor:
+    """+inf everywhere, connected to the parameters with a zero gradient so that `backward` still runs."""
+    parameters = [*tensors_of(p), *tensors_of(q)]
+    device = parameters[0].device if parameters else None
+    value = torch.full(shape, torch.inf, dtype=result_dtype(p, q), device=device)
+    zero = sum((torch.zeros_like(t).detach() * torch.where(t.isfinite(), t, 0.0)).sum() for t in parameters if t.requires_grad)
+    return value + zero
+
+
+def _no_route(p: Distribution, q: Distribution) -> str:
+    name_p, name_q = type(p).__name__, type(q).__name__
+    covered = sorted({rule.q.__name__ for rule in registry.rules() if isinstance(p, rule.p)})
+    return explain_problem(
+        f"No closed form, integral or series for KL({name_p} || {name_q}).",
+        got=f"p = {name_p}, q = {name_q}",
+        expected=f"with p = {name_p}, one of these q: {', '.join(covered) if covered else 'none is covered'}",
+        instead=f"@register_kl({name_p}, {name_q}) above your own formula, or estimate it from samples (estimate_kl)",
+    )

@@ -1,0 +1,61 @@
+"""Reading a distribution's parameters: the ones its maker gave, in the precision the formulas work in.
+
+Formulas compute in float64 whatever the parameters' dtype, and the result is rounded once at the end: that is how a
+float32 answer is the exact one for the stored float32 parameters. (A device without float64 works in float32.)
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.distributions import Distribution
+
+
+def working(tensor: Tensor) -> Tensor:
+    """The tensor in working precision."""
+    return tensor.to(torch.float32 if tensor.device.type == "mps" else torch.float64)
+
+
+def read(distribution: Distribution, *names: str) -> tuple[Tensor, ...]:
+    """The named parameters in working precision, as tensors."""
+    return tuple(working(torch.as_tensor(getattr(distribution, name))) for name in names)
+
+
+def gives_logits(distribution: Distribution) -> bool:
+    """Whether the maker of a discrete distribution gave logits, not probabilities.
+
+    torch caches the other parametrisation on first use, so both may be present. Probabilities derived from logits are
+    exactly what torch's own map gives; probabilities that are not were the ones given, since the way from
+    probabilities to logits clamps and rounds.
+    """
+    inner = getattr(distribution, "_categorical", getattr(distribution, "base_dist", distribution))
+    present = inner.__dict__
+    if "logits" not in present:
+        return False
+    if "probs" not in present:
+        return True
+    given = present.get("_param")
+    if given is not None:
+        return given is present["logits"]
+    return bool(torch.equal(torch.sigmoid(present["logits"]), present["probs"]))
+
+
+def tensors_of(distribution: Distribution) -> list[Tensor]:
+    """Every floating tensor a distribution holds, wrapped distributions included; nothing derived from another."""
+    found: list[Tensor] = []
+    for value in vars(distribution).values():
+        if isinstance(value, Tensor) and value.is_floating_point():
+            found.append(value)
+        elif isinstance(value, Distribution):
+            found.extend(tensors_of(value))
+        elif isinstance(value, list | tuple):
+            found.extend(
+                t for part in value for t in vars(part).values() if isinstance(t, Tensor) and t.is_floating_point()
+            )
+    return found
+
+
+def result_dtype(p: Distribution, q: Distribution) -> torch.dtype:
+    """The dtype of an answer: float64 if any parameter is, else float32."""
+    dtypes = {t.dtype for d in (p, q) for t in tensors_of(d)}
+    return torch.float64 if torch.float64 in dtypes else torch.float32

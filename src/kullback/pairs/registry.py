@@ -1,0 +1,167 @@
+"""Which formula answers KL(p ‖ q): registration, resolution, coverage.
+
+A rule belongs to a pair of classes and answers for their subclasses. Among the rules that apply, one is *more
+specific* than another if both of its classes are subclasses of the other's; the most specific rule wins, and if no
+rule is more specific than all others the pair is ambiguous and an error names the candidates. Nothing depends on the
+order of registration.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from torch import Tensor
+from torch.distributions import Distribution
+
+from kullback._core.errors import InputTypeError, RegistrationError, explain_problem
+
+Formula = Callable[..., "Tensor | tuple[Tensor, Tensor]"]
+F = TypeVar("F", bound=Callable[..., object])
+
+
+class Rule(NamedTuple):
+    """One registered formula.
+
+    Attributes:
+        p: The class of the first distribution.
+        q: The class of the second.
+        formula: Takes (p, q), returns the divergence, or the divergence and its error.
+        method: "closed form", "integral", "series" or "user".
+        source: Where the formula comes from, in a few words.
+    """
+
+    p: type[Distribution]
+    q: type[Distribution]
+    formula: Formula
+    method: str
+    source: str
+
+    def __str__(self) -> str:
+        return f"KL({self.p.__name__} || {self.q.__name__})"
+
+
+_rules: dict[tuple[type, type], Rule] = {}
+
+
+def register(
+    p: type[Distribution], q: type[Distribution], *, method: str = "closed form", source: str
+) -> Callable[[F], F]:
+    """Decorate the library's own formula for KL(p ‖ q)."""
+
+    def decorate(formula: F) -> F:
+        add(Rule(p, q, formula, method, source))  # type: ignore[arg-type]  # a formula takes the two classes it names
+        return formula
+
+    return decorate
+
+
+def register_kl(
+    type_p: type[Distribution], type_q: type[Distribution], *, override: bool = False
+) -> Callable[[F], F]:
+    """Register your own formula for KL(type_p ‖ type_q); it also answers for subclasses.
+
+    The function receives the two distributions and returns a tensor of the broadcast batch shape.
+
+    Args:
+        type_p: The class of the first distribution.
+        type_q: The class of the second.
+        override: Replace a formula that exists already for exactly these two classes.
+
+    Raises:
+        InputTypeError: If the arguments are not distribution classes.
+        RegistrationError: If the pair has a formula and `override` is False.
+
+    Example:
+        >>> import torch, kullback
+        >>> from torch.distributions import Distribution, Normal
+        >>> class Spike(Distribution):
+        ...     arg_constraints = {}
+        ...     def __init__(self, at):
+        ...         self.at = at
+        ...         super().__init__(at.shape, validate_args=False)
+        >>> @kullback.register_kl(Spike, Spike)
+        ... def kl_spike_spike(p, q):
+        ...     return torch.where(p.at == q.at, 0.0, torch.inf)
+        >>> kullback.kl_divergence(Spike(torch.tensor(1.0)), Spike(torch.tensor([1.0, 2.0])))
+        tensor([0., inf])
+    """
+    for name, given in (("type_p", type_p), ("type_q", type_q)):
+        if not (isinstance(given, type) and issubclass(given, Distribution)):
+            raise InputTypeError(
+                explain_problem(
+                    f"register_kl() needs distribution classes; {name} is not one.",
+                    got=repr(given),
+                    expected="a subclass of torch.distributions.Distribution",
+                    instead="@register_kl(Normal, MyDistribution)",
+                )
+            )
+
+    def decorate(formula: F) -> F:
+        rule = Rule(type_p, type_q, formula, "user", _where(formula))  # type: ignore[arg-type]  # as above
+        if override:
+            _rules.pop((type_p, type_q), None)
+        add(rule)
+        return formula
+
+    return decorate
+
+
+def add(rule: Rule) -> None:
+    """Enter a rule; a pair has one formula."""
+    known = _rules.get((rule.p, rule.q))
+    if known is not None:
+        raise RegistrationError(
+            explain_problem(
+                f"{rule} has a formula already.",
+                got=f"a second one, {_where(rule.formula)}",
+                expected=f"none: {_where(known.formula)} answers it",
+                instead=f"@register_kl({rule.p.__name__}, {rule.q.__name__}, override=True)",
+            )
+        )
+    _rules[rule.p, rule.q] = rule
+
+
+def remove(p: type, q: type) -> None:
+    """Forget the formula registered for exactly these two classes."""
+    del _rules[p, q]
+
+
+def rules() -> list[Rule]:
+    """Every registered rule, by name."""
+    return sorted(_rules.values(), key=lambda rule: (rule.p.__name__, rule.q.__name__))
+
+
+def find(p: type, q: type) -> Rule | None:
+    """The most specific rule for two classes, or None."""
+    exact = _rules.get((p, q))
+    if exact is not None:
+        return exact
+    # The method resolution order lists a class before its bases, so with single inheritance the first hit on either
+    # axis is the most specific one there.
+    applying = [_rules[a, b] for a in p.__mro__ for b in q.__mro__ if (a, b) in _rules]
+    if not applying:
+        return None
+    for rule in applying:
+        if all(issubclass(rule.p, other.p) and issubclass(rule.q, other.q) for other in applying):
+            return rule
+    best = [r for r in applying if not any(_narrower(other, r) for other in applying)]
+    raise RegistrationError(
+        explain_problem(
+            f"KL({p.__name__} || {q.__name__}) is ambiguous: several formulas apply and none is the most specific.",
+            got=" and ".join(f"{rule} ({_where(rule.formula)})" for rule in best),
+            expected="one that fits both classes at least as closely as the others",
+            instead=f"@register_kl({p.__name__}, {q.__name__})",
+        )
+    )
+
+
+def _narrower(a: Rule, b: Rule) -> bool:
+    return a is not b and issubclass(a.p, b.p) and issubclass(a.q, b.q)
+
+
+def _where(formula: Callable[..., object]) -> str:
+    name = getattr(formula, "__qualname__", repr(formula))
+    module = getattr(inspect.getmodule(formula), "__name__", "?")
+    return f"{module}.{name}"

@@ -1,0 +1,119 @@
+"""Registration and resolution: the most specific rule wins, whatever the order; doubt is an error that names both."""
+
+import pytest
+import torch
+from torch.distributions import Distribution, Normal
+
+from kullback import InputTypeError, NoRouteError, RegistrationError, ShapeError
+from kullback.pairs import registry
+from kullback.pairs.dispatch import kl_divergence, kl_method, kl_with_error
+from kullback.pairs.registry import register_kl
+
+
+class Base(Distribution):
+    arg_constraints = {}  # noqa: RUF012
+
+    def __init__(self):
+        super().__init__(torch.Size(), validate_args=False)
+
+
+class Left(Base):
+    pass
+
+
+class Right(Base):
+    pass
+
+
+class Both(Left, Right):
+    pass
+
+
+def constant(number):
+    return lambda p, q: torch.tensor(float(number))
+
+
+@pytest.fixture(autouse=True)
+def _restored():
+    before = dict(registry._rules)
+    yield
+    registry._rules.clear()
+    registry._rules.update(before)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_most_specific_wins_whatever_the_order(order):
+    entries = [(Base, Base, 1), (Left, Base, 2), (Left, Left, 3)]
+    for index in order:
+        p, q, number = entries[index]
+        register_kl(p, q)(constant(number))
+    assert kl_divergence(Left(), Left()) == 3
+    assert kl_divergence(Left(), Right()) == 2
+    assert kl_divergence(Right(), Left()) == 1
+
+
+def test_ambiguity_is_an_error_that_names_both():
+    register_kl(Left, Base)(constant(1))
+    register_kl(Base, Left)(constant(2))
+    with pytest.raises(RegistrationError, match=r"(?s)ambiguous.*KL\(Left \|\| Base\).*KL\(Base \|\| Left\)"):
+        kl_divergence(Left(), Left())
+    assert kl_divergence(Left(), Right()) == 1
+
+
+def test_multiple_inheritance_from_two_rules_is_ambiguous():
+    register_kl(Left, Base)(constant(1))
+    register_kl(Right, Base)(constant(2))
+    with pytest.raises(RegistrationError, match="ambiguous"):
+        kl_divergence(Both(), Base())
+    register_kl(Both, Base)(constant(3))
+    assert kl_divergence(Both(), Base()) == 3
+
+
+def test_duplicates_are_refused_without_override():
+    register_kl(Left, Right)(constant(1))
+    with pytest.raises(RegistrationError, match="override=True"):
+        register_kl(Left, Right)(constant(2))
+    register_kl(Left, Right, override=True)(constant(3))
+    assert kl_divergence(Left(), Right()) == 3
+    assert kl_method(Left(), Right()) == "user"
+    assert kl_with_error(Left(), Right()).value == 3
+
+
+def test_own_formula_of_the_library_can_be_overridden():
+    register_kl(Normal, Normal, override=True)(constant(7))
+    assert kl_divergence(Normal(0.0, 1.0), Normal(1.0, 1.0)) == 7
+
+
+@pytest.mark.parametrize("given", [int, "Normal", Normal(0.0, 1.0), None])
+def test_only_distribution_classes_are_registered(given):
+    with pytest.raises(InputTypeError, match="distribution class"):
+        register_kl(given, Normal)
+
+
+def test_missing_pair_names_the_pair_the_alternatives_and_the_way_out():
+    with pytest.raises(NotImplementedError) as caught:
+        kl_divergence(Normal(0.0, 1.0), Base())
+    assert isinstance(caught.value, NoRouteError)
+    for words in ("KL(Normal || Base)", "Normal", "register_kl", "estimate_kl"):
+        assert words in str(caught.value)
+    assert kl_method(Normal(0.0, 1.0), Base()) is None
+
+
+def test_things_that_are_no_distributions():
+    with pytest.raises(InputTypeError, match="p is not one"):
+        kl_divergence(torch.zeros(3), Normal(0.0, 1.0))
+    with pytest.raises(InputTypeError, match="q is not one"):
+        kl_divergence(Normal(0.0, 1.0), 3)
+
+
+def test_event_shapes_are_never_broadcast():
+    independent = torch.distributions.Independent
+    p = independent(Normal(torch.zeros(3), torch.ones(3)), 1)
+    q = independent(Normal(torch.zeros(1), torch.ones(1)), 1)
+    with pytest.raises(ShapeError, match="event shapes"):
+        kl_divergence(p, q)
+
+
+def test_batch_shapes_that_do_not_broadcast():
+    with pytest.raises(ShapeError, match="do not broadcast"):
+        kl_divergence(Normal(torch.zeros(2), 1.0), Normal(torch.zeros(3), 1.0))
