@@ -66,7 +66,7 @@ def write(
 def near(
     parameters: Parameters, *, one_at_a_time: bool = True, steps: Iterable[int] = range(1, 13)
 ) -> list[tuple[Parameters, Parameters]]:
-    """Pairs that differ from `parameters` by relative steps 10^-k, in all float parameters together and one at a time."""
+    """Pairs that differ from `parameters` by relative steps 10^-k, in all float parameters and in one at a time."""
     names = [k for k, v in parameters.items() if is_float(v)]
     groups = [names, *([[k] for k in names] if one_at_a_time and len(names) > 1 else [])]
     cases = []
@@ -107,7 +107,9 @@ def _derivative(kl: Callable[..., Any], at: dict[str, Parameters], side: str, na
             return [along((*path, i), v) for i, v in enumerate(value)]
         step = (abs(value) or mpmath.mpf(1)) * mpmath.mpf(10) ** -(mpmath.mp.dps // 4)
         up, down = (_with(at, side, name, path, value + sign * step) for sign in (1, -1))
-        return mpmath.nstr((kl(up["p"], up["q"]) - kl(down["p"], down["q"])) / (2 * step), 25)
+        slope = (kl(up["p"], up["q"]) - kl(down["p"], down["q"])) / (2 * step)
+        # A derivative that is exactly 0 comes out as the truncation error of the difference.
+        return "0.0" if abs(slope * value) < mpmath.mpf(10) ** -(mpmath.mp.dps // 3) else mpmath.nstr(slope, 25)
 
     return along((), at[side][name])
 

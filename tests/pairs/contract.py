@@ -72,9 +72,7 @@ def read_table(p: str, q: str) -> list[dict[str, Any]]:
 
 def tensors(params: dict[str, Any], dtype: torch.dtype, *, grad: bool = False) -> dict[str, Any]:
     """Float parameters as tensors, integers and the rest as they are."""
-    return {
-        k: torch.tensor(v, dtype=dtype, requires_grad=grad) if _is_float(v) else v for k, v in params.items()
-    }
+    return {k: torch.tensor(v, dtype=dtype, requires_grad=grad) if _is_float(v) else v for k, v in params.items()}
 
 
 def _is_float(value: Any) -> bool:
@@ -176,7 +174,8 @@ def test_batches_broadcast(case: Case) -> None:
     row = example(case)
     single = kl_divergence(*case.build(tensors(row["p"], torch.float64), tensors(row["q"], torch.float64)))
     p, q = case.build(tensors(row["p"], torch.float64), tensors(row["q"], torch.float64))
-    for left, right, shape in [([3], [], [3]), ([], [2], [2]), ([4, 1], [5], [4, 5]), ([0], [], [0]), ([2, 2], [2], [2, 2])]:
+    shapes = [([3], [], [3]), ([], [2], [2]), ([4, 1], [5], [4, 5]), ([0], [], [0]), ([2, 2], [2], [2, 2])]
+    for left, right, shape in shapes:
         value = kl_divergence(p.expand(torch.Size(left)), q.expand(torch.Size(right)))
         assert value.shape == torch.Size(shape)
         torch.testing.assert_close(value, single.expand(shape), rtol=1e-14, atol=0)
@@ -185,7 +184,7 @@ def test_batches_broadcast(case: Case) -> None:
 def test_second_derivative(case: Case) -> None:
     function, values = function_of_tensors(case, example(case))
     leaves = tuple(v.clone().requires_grad_() for v in values)
-    assert torch.autograd.gradgradcheck(lambda *v: function(*v), leaves, rtol=1e-4, atol=1e-6)
+    assert torch.autograd.gradgradcheck(function, leaves, rtol=1e-4, atol=1e-6)
 
 
 def test_vmap_agrees_with_batching(case: Case) -> None:

@@ -40,9 +40,7 @@ def coverage() -> list[Pair]:
     known = examples()
     answered = [_describe(p, q) for p in known.values() for q in known.values() if p.event_shape == q.event_shape]
     own = {(type(p), type(q)) for p in known.values() for q in known.values()}
-    others = [
-        Pair(r.p.__name__, r.q.__name__, r.method, r.source) for r in registry.rules() if (r.p, r.q) not in own
-    ]
+    others = [Pair(r.p.__name__, r.q.__name__, r.method, r.source) for r in registry.rules() if (r.p, r.q) not in own]
     return sorted([*(pair for pair in answered if pair is not None), *others])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -77,23 +77,25 @@ def kl_method(p: Distribution, q: Distribution) -> str | None:
         'infinite'
     """
     _check(p, q)
+    rule = registry.find(type(p), type(q))
+    if rule is not None and rule.method == "user":
+        return "user"
     if support.contained(p, q) is False:
         return "infinite"
-    rule = registry.find(type(p), type(q))
     return None if rule is None else rule.method
 
 
 def _answer(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, str]:
     shape = _check(p, q)
+    rule = registry.find(type(p), type(q))
+    if rule is not None and rule.method == "user":
+        return cast("Tensor", rule.formula(p, q)), None, "user"
     inside = support.contained(p, q)
     if inside is False:
         return _infinite(p, q, shape), None, "infinite"
-    rule = registry.find(type(p), type(q))
     if rule is None:
         raise NoRouteError(_no_route(p, q))
     result = rule.formula(p, q)
-    if rule.method == "user":
-        return result, None, "user"  # type: ignore[return-value]  # a user's formula returns its tensor as it is
     value, error = result if isinstance(result, tuple) else (result, None)
     if inside is not True:
         value = torch.where(inside, value, torch.inf)
@@ -118,13 +120,13 @@ def _check(p: Distribution, q: Distribution) -> torch.Size:
         raise ShapeError(
             explain_problem(
                 "p and q have different event shapes; event dimensions are never broadcast.",
-                got=f"{tuple(p.event_shape)} for p = {type(p).__name__}, {tuple(q.event_shape)} for q = {type(q).__name__}",
+                got=f"{tuple(p.event_shape)} for {type(p).__name__}, {tuple(q.event_shape)} for {type(q).__name__}",
                 expected="the same event shape on both sides",
                 instead="Independent(p, n) if the last n batch dimensions of p belong to the event",
             )
         )
     try:
-        return torch.broadcast_shapes(p.batch_shape, q.batch_shape)
+        return cast("torch.Size", torch.broadcast_shapes(p.batch_shape, q.batch_shape))  # type: ignore[no-untyped-call]
     except RuntimeError:
         raise ShapeError(
             explain_problem(
@@ -140,8 +142,10 @@ def _infinite(p: Distribution, q: Distribution, shape: torch.Size) -> Tensor:
     parameters = [*tensors_of(p), *tensors_of(q)]
     device = parameters[0].device if parameters else None
     value = torch.full(shape, torch.inf, dtype=result_dtype(p, q), device=device)
-    zero = sum((torch.zeros_like(t).detach() * torch.where(t.isfinite(), t, 0.0)).sum() for t in parameters if t.requires_grad)
-    return value + zero
+    for parameter in parameters:
+        if parameter.requires_grad:
+            value = value + (0.0 * torch.where(parameter.isfinite(), parameter, 0.0)).sum()
+    return value
 
 
 def _no_route(p: Distribution, q: Distribution) -> str:

@@ -57,5 +57,5 @@ def examples() -> dict[type[Distribution], Distribution]:
         d.Wishart(t(4.0), torch.eye(3)),
     ]
     if hasattr(d, "GeneralizedPareto"):  # newer than the oldest torch supported
-        instances.append(d.GeneralizedPareto(t(0.0), t(1.0), t(0.2)))
+        instances.append(d.GeneralizedPareto(t(0.0), t(1.0), t(0.2)))  # type: ignore[no-untyped-call]
     return {type(instance): instance for instance in sorted(instances, key=lambda i: type(i).__name__)}

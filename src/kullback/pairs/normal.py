@@ -5,10 +5,10 @@ from __future__ import annotations
 from torch import Tensor
 from torch.distributions import Normal
 
-from kullback._core.special import expm1mx
 from kullback.pairs.parameters import read
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
+from kullback.special import expm1mx
 
 
 @register(Normal, Normal, source="½[φ(2s) + (Δμ/σ_q)²], s = log(σ_p/σ_q), φ(x) = eˣ − 1 − x")

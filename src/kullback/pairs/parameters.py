@@ -49,9 +49,8 @@ def tensors_of(distribution: Distribution) -> list[Tensor]:
         elif isinstance(value, Distribution):
             found.extend(tensors_of(value))
         elif isinstance(value, list | tuple):
-            found.extend(
-                t for part in value for t in vars(part).values() if isinstance(t, Tensor) and t.is_floating_point()
-            )
+            parts = [getattr(part, "__dict__", {}).values() for part in value]
+            found.extend(t for part in parts for t in part if isinstance(t, Tensor) and t.is_floating_point())
     return found
 
 

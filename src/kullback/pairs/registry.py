@@ -57,9 +57,7 @@ def register(
     return decorate
 
 
-def register_kl(
-    type_p: type[Distribution], type_q: type[Distribution], *, override: bool = False
-) -> Callable[[F], F]:
+def register_kl(type_p: type[Distribution], type_q: type[Distribution], *, override: bool = False) -> Callable[[F], F]:
     """Register your own formula for KL(type_p ‖ type_q); it also answers for subclasses.
 
     The function receives the two distributions and returns a tensor of the broadcast batch shape.

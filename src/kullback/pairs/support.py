@@ -33,7 +33,10 @@ def interval(distribution: Distribution) -> Interval | None:
     """The support of a univariate distribution, or None where it is no interval (a circle, a simplex, matrices)."""
     if distribution.event_shape or isinstance(distribution, VonMises):
         return None
-    constraint = distribution.support
+    try:
+        constraint = distribution.support
+    except NotImplementedError:  # a user's class need not say where it lives
+        return None
     if isinstance(constraint, _REAL):
         return Interval(-math.inf, math.inf, False)
     if isinstance(constraint, _BOOLEAN):
