@@ -105,11 +105,12 @@ def _derivative(kl: Callable[..., Any], at: dict[str, Parameters], side: str, na
     def along(path: tuple[int, ...], value: Any) -> Any:
         if isinstance(value, list):
             return [along((*path, i), v) for i, v in enumerate(value)]
-        step = (abs(value) or mpmath.mpf(1)) * mpmath.mpf(10) ** -(mpmath.mp.dps // 4)
+        size = abs(value) or mpmath.mpf(1)
+        step = size * mpmath.mpf(10) ** -(mpmath.mp.dps // 4)
         up, down = (_with(at, side, name, path, value + sign * step) for sign in (1, -1))
         slope = (kl(up["p"], up["q"]) - kl(down["p"], down["q"])) / (2 * step)
         # A derivative that is exactly 0 comes out as the truncation error of the difference.
-        return "0.0" if abs(slope * value) < mpmath.mpf(10) ** -(mpmath.mp.dps // 3) else mpmath.nstr(slope, 25)
+        return "0.0" if abs(slope * size) < mpmath.mpf(10) ** -(mpmath.mp.dps // 3) else mpmath.nstr(slope, 25)
 
     return along((), at[side][name])
 
