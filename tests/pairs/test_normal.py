@@ -1,7 +1,6 @@
 """KL(Normal ‖ ·)."""
 
-from torch.distributions import Normal
-
 from tests.pairs.contract import *  # noqa: F403
+from torch.distributions import Normal
 
 CASES = [Case(Normal, Normal)]  # noqa: F405

@@ -50,7 +50,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
         >>> kl_divergence(Normal(0.0, 1.0), Normal(1.0, 2.0))
         tensor(0.4431)
     """
-    return _answer(p, q)[0]
+    return _rounded(p, q)[0]
 
 
 def kl_with_error(p: Distribution, q: Distribution) -> KLResult:
@@ -61,7 +61,7 @@ def kl_with_error(p: Distribution, q: Distribution) -> KLResult:
         >>> kl_with_error(Normal(0.0, 1.0), Normal(1.0, 2.0)).method
         'closed form'
     """
-    value, error, method = _answer(p, q)
+    value, error, method = _rounded(p, q)
     if error is None:
         # A closed form is right to the rounding of its dtype.
         error = torch.where(value.isinf(), 0.0, value.detach().abs() * 4 * torch.finfo(value.dtype).eps)
@@ -82,26 +82,48 @@ def kl_method(p: Distribution, q: Distribution) -> str | None:
         return "user"
     if support.contained(p, q) is False:
         return "infinite"
-    return None if rule is None else rule.method
+    if rule is None or rule.method != "structure":
+        return None if rule is None else rule.method
+    inner = rule.formula(p, q)
+    return kl_method(inner.p, inner.q) if isinstance(inner, registry.Reduced) else None
 
 
-def _answer(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, str]:
+def _rounded(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, str]:
+    """The answer in the parameters' own precision and in the broadcast batch shape."""
     shape = _check(p, q)
+    value, error, method = answer(p, q)
+    if method == "user":
+        return value, error, method
+    dtype = result_dtype(p, q)
+    return value.to(dtype).expand(shape), None if error is None else error.to(dtype).expand(shape), method
+
+
+def answer(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, str]:
+    """Value, error and method in working precision; what structural rules build on."""
     rule = registry.find(type(p), type(q))
     if rule is not None and rule.method == "user":
         return cast("Tensor", rule.formula(p, q)), None, "user"
     inside = support.contained(p, q)
     if inside is False:
-        return _infinite(p, q, shape), None, "infinite"
-    if rule is None:
+        return _infinite(p, q), None, "infinite"
+    result = None if rule is None else rule.formula(p, q)
+    if rule is None or result is None:
         raise NoRouteError(_no_route(p, q))
-    result = rule.formula(p, q)
+    if isinstance(result, registry.Reduced):
+        return _summed(result)
     value, error = result if isinstance(result, tuple) else (result, None)
-    if inside is not True:
-        value = torch.where(inside, value, torch.inf)
-    dtype = result_dtype(p, q)
-    value = value.to(dtype).expand(shape)
-    return value, None if error is None else error.to(dtype).expand(shape), rule.method
+    return value if inside is True else torch.where(inside, value, torch.inf), error, rule.method
+
+
+def _summed(inner: registry.Reduced) -> tuple[Tensor, Tensor | None, str]:
+    """Answer the inner pair and sum it over the dimensions that belong to the outer event."""
+    shape = _check(inner.p, inner.q)
+    value, error, method = answer(inner.p, inner.q)
+    if inner.summed:
+        dims = tuple(range(-inner.summed, 0))
+        value = value.expand(shape).sum(dims)
+        error = None if error is None else error.expand(shape).sum(dims)
+    return value, error, method
 
 
 def _check(p: Distribution, q: Distribution) -> torch.Size:
@@ -137,11 +159,11 @@ def _check(p: Distribution, q: Distribution) -> torch.Size:
         ) from None
 
 
-def _infinite(p: Distribution, q: Distribution, shape: torch.Size) -> Tensor:
+def _infinite(p: Distribution, q: Distribution) -> Tensor:
     """+inf everywhere, connected to the parameters with a zero gradient so that `backward` still runs."""
     parameters = [*tensors_of(p), *tensors_of(q)]
     device = parameters[0].device if parameters else None
-    value = torch.full(shape, torch.inf, dtype=result_dtype(p, q), device=device)
+    value = torch.full((), torch.inf, dtype=result_dtype(p, q), device=device)
     for parameter in parameters:
         if parameter.requires_grad:
             value = value + (0.0 * torch.where(parameter.isfinite(), parameter, 0.0)).sum()

@@ -10,15 +10,32 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 from torch import Tensor
 from torch.distributions import Distribution
 
 from kullback._core.errors import InputTypeError, RegistrationError, explain_problem
 
-Formula = Callable[..., "Tensor | tuple[Tensor, Tensor]"]
 F = TypeVar("F", bound=Callable[..., object])
+
+
+class Reduced(NamedTuple):
+    """What a structural rule returns: KL(p ‖ q) of the outer pair is that of an inner one, summed.
+
+    Attributes:
+        p: The inner p.
+        q: The inner q.
+        summed: Over how many of the rightmost batch dimensions of the inner pair the divergence is summed.
+    """
+
+    p: Distribution
+    q: Distribution
+    summed: int = 0
+
+
+Result = Tensor | tuple[Tensor, Tensor] | Reduced | None
+Formula = Callable[..., Result]
 
 
 class Rule(NamedTuple):
@@ -27,9 +44,11 @@ class Rule(NamedTuple):
     Attributes:
         p: The class of the first distribution.
         q: The class of the second.
-        formula: Takes (p, q), returns the divergence, or the divergence and its error.
-        method: "closed form", "integral", "series" or "user".
+        formula: Takes (p, q). Returns the divergence in working precision, or the divergence and its error, or an inner
+            pair; None if it does not answer these two objects after all.
+        method: "closed form", "integral", "series", "structure" or "user".
         source: Where the formula comes from, in a few words.
+        applies: For a rule on base classes: whether it answers a pair of subclasses at all.
     """
 
     p: type[Distribution]
@@ -37,6 +56,7 @@ class Rule(NamedTuple):
     formula: Formula
     method: str
     source: str
+    applies: Callable[[type, type], bool] | None = None
 
     def __str__(self) -> str:
         return f"KL({self.p.__name__} || {self.q.__name__})"
@@ -46,12 +66,17 @@ _rules: dict[tuple[type, type], Rule] = {}
 
 
 def register(
-    p: type[Distribution], q: type[Distribution], *, method: str = "closed form", source: str
+    p: type[Distribution],
+    q: type[Distribution],
+    *,
+    source: str,
+    method: str = "closed form",
+    applies: Callable[[type, type], bool] | None = None,
 ) -> Callable[[F], F]:
     """Decorate the library's own formula for KL(p ‖ q)."""
 
     def decorate(formula: F) -> F:
-        add(Rule(p, q, formula, method, source))  # type: ignore[arg-type]  # a formula takes the two classes it names
+        add(Rule(p, q, cast("Formula", formula), method, source, applies))
         return formula
 
     return decorate
@@ -97,7 +122,7 @@ def register_kl(type_p: type[Distribution], type_q: type[Distribution], *, overr
             )
 
     def decorate(formula: F) -> F:
-        rule = Rule(type_p, type_q, formula, "user", _where(formula))  # type: ignore[arg-type]  # as above
+        rule = Rule(type_p, type_q, cast("Formula", formula), "user", _where(formula))
         if override:
             _rules.pop((type_p, type_q), None)
         add(rule)
@@ -138,7 +163,8 @@ def find(p: type, q: type) -> Rule | None:
         return exact
     # The method resolution order lists a class before its bases, so with single inheritance the first hit on either
     # axis is the most specific one there.
-    applying = [_rules[a, b] for a in p.__mro__ for b in q.__mro__ if (a, b) in _rules]
+    found = [_rules[a, b] for a in p.__mro__ for b in q.__mro__ if (a, b) in _rules]
+    applying = [rule for rule in found if rule.applies is None or rule.applies(p, q)]
     if not applying:
         return None
     for rule in applying:
