@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 
 from kullback import __version__
+from kullback._core.errors import KullbackError
+from kullback.cli import explain
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -14,6 +16,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="kullback", description="KL divergence that is right the first time.")
     parser.add_argument("--version", action="version", version=f"kullback {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="command", required=True)
+    explain.add_parser(commands)
     status = commands.add_parser("status", help="what is installed here and which kernels are live")
     status.set_defaults(run=_status)
     return parser
@@ -32,9 +35,13 @@ def _status(_: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code."""
+    """Run the command line and return its exit code: 0, or 2 if the input cannot be used."""
     arguments = build_parser().parse_args(argv)
-    code: int = arguments.run(arguments)
+    try:
+        code: int = arguments.run(arguments)
+    except KullbackError as error:
+        print(f"kullback: {error}", file=sys.stderr)
+        return 2
     return code
 
 

@@ -1,0 +1,36 @@
+"""`kullback explain`."""
+
+import pytest
+
+from kullback.cli.main import main
+
+
+def test_both_directions_method_and_error(capsys):
+    assert main(["explain", "Normal(0, 1)", "Normal(1, 2)"]) == 0
+    out = capsys.readouterr().out
+    assert "KL(p ‖ q) = 0.4431471806 nats = 0.6393262398 bits" in out
+    assert "KL(q ‖ p) = 1.306852819 nats" in out
+    assert out.count("closed form") == 2
+    assert out.count("error: about") == 2
+
+
+def test_infinity_and_a_missing_route_are_said_plainly(capsys):
+    assert main(["explain", "Cauchy(0, 1)", "Uniform(0, 1)"]) == 0
+    out = capsys.readouterr().out
+    assert "KL(p ‖ q) = inf" in out
+    assert main(["explain", "LKJCholesky(2, 1)", "Wishart(3, [[1, 0], [0, 1]])"]) == 0
+    assert "No closed form" in capsys.readouterr().out
+
+
+def test_batches_are_listed(capsys):
+    assert main(["explain", "Normal([0, 1], 1)", "Normal(0, 1)"]) == 0
+    assert "[0, 0.5] nats" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("bad", ["Nromal(0, 1)", "Normal(0, -1)", "Normal(0"])
+def test_bad_input_is_exit_code_2_and_a_message_without_traceback(bad, capsys):
+    assert main(["explain", bad, "Normal(0, 1)"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("kullback: ")
+    assert "Traceback" not in captured.err
