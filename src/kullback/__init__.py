@@ -25,12 +25,19 @@ if TYPE_CHECKING:
     from kullback.api import cross_entropy as cross_entropy
     from kullback.api import entropy as entropy
     from kullback.api import kl as kl
+    from kullback.pairs import KLResult as KLResult
+    from kullback.pairs import Pair as Pair
+    from kullback.pairs import coverage as coverage
+    from kullback.pairs import kl_divergence as kl_divergence
+    from kullback.pairs import kl_method as kl_method
+    from kullback.pairs import kl_with_error as kl_with_error
+    from kullback.pairs import register_kl as register_kl
     from kullback.tensors.align import align as align
     from kullback.tensors.generalized_kl import generalized_kl as generalized_kl
     from kullback.tensors.pairwise import pairwise_kl as pairwise_kl
     from kullback.tensors.views import Counts as Counts
-    from kullback.tensors.views import Logits as Logits
     from kullback.tensors.views import LogProbs as LogProbs
+    from kullback.tensors.views import Logits as Logits
     from kullback.tensors.views import Probs as Probs
     from kullback.tensors.views import Samples as Samples
 
@@ -49,12 +56,19 @@ _HOMES = {
     "Samples": "kullback.tensors.views",
     "ShapeError": "kullback._core.errors",
     "UnavailableError": "kullback._core.errors",
+    "KLResult": "kullback.pairs",
+    "Pair": "kullback.pairs",
     "align": "kullback.tensors.align",
+    "coverage": "kullback.pairs",
     "cross_entropy": "kullback.api",
     "entropy": "kullback.api",
     "generalized_kl": "kullback.tensors.generalized_kl",
     "kl": "kullback.api",
+    "kl_divergence": "kullback.pairs",
+    "kl_method": "kullback.pairs",
+    "kl_with_error": "kullback.pairs",
     "pairwise_kl": "kullback.tensors.pairwise",
+    "register_kl": "kullback.pairs",
 }
 
 __version__ = "0.1.0"

@@ -80,7 +80,7 @@ def kl_method(p: Distribution, q: Distribution) -> str | None:
     rule = registry.find(type(p), type(q))
     if rule is not None and rule.method == "user":
         return "user"
-    if support.contained(p, q) is False:
+    if _nowhere_contained(support.contained(p, q), rule):
         return "infinite"
     if rule is None or rule.method != "structure":
         return None if rule is None else rule.method
@@ -104,7 +104,7 @@ def answer(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, str
     if rule is not None and rule.method == "user":
         return cast("Tensor", rule.formula(p, q)), None, "user"
     inside = support.contained(p, q)
-    if inside is False:
+    if _nowhere_contained(inside, rule):
         return _infinite(p, q), None, "infinite"
     result = None if rule is None else rule.formula(p, q)
     if rule is None or result is None:
@@ -113,6 +113,13 @@ def answer(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, str
         return _summed(result)
     value, error = result if isinstance(result, tuple) else (result, None)
     return value if inside is True else torch.where(inside, value, torch.inf), error, rule.method
+
+
+def _nowhere_contained(inside: Tensor | bool, rule: registry.Rule | None) -> bool:
+    """Whether no formula is needed because every element is infinite; values are looked at only if there is none."""
+    if isinstance(inside, bool):
+        return not inside
+    return rule is None and not bool(inside.any())
 
 
 def _summed(inner: registry.Reduced) -> tuple[Tensor, Tensor | None, str]:
