@@ -112,7 +112,7 @@ def answer(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, str
     if isinstance(result, registry.Reduced):
         return _summed(result)
     value, error = result if isinstance(result, tuple) else (result, None)
-    return value if inside is True else torch.where(inside, value, torch.inf), error, rule.method
+    return torch.where(inside, value, torch.inf) if isinstance(inside, Tensor) else value, error, rule.method
 
 
 def _nowhere_contained(inside: Tensor | bool, rule: registry.Rule | None) -> bool:
