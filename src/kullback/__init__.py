@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from kullback.tensors.generalized_kl import generalized_kl as generalized_kl
     from kullback.tensors.pairwise import pairwise_kl as pairwise_kl
     from kullback.tensors.views import Counts as Counts
-    from kullback.tensors.views import LogProbs as LogProbs
     from kullback.tensors.views import Logits as Logits
+    from kullback.tensors.views import LogProbs as LogProbs
     from kullback.tensors.views import Probs as Probs
     from kullback.tensors.views import Samples as Samples
 

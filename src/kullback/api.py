@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 from torch import Tensor
 from torch.distributions import Distribution
 
 from kullback._core.errors import NoRouteError, explain_problem
-from kullback._core.reduction import Reduction
+from kullback._core.reduction import Reduction, check_base, check_mask, check_reduction, check_weight, reduce_rows
 from kullback._core.validation import Validate
+from kullback.pairs.dispatch import kl_divergence
 from kullback.tensors.entropy import cross_entropy_of_views, entropy_of_view
 from kullback.tensors.frame import Options
 from kullback.tensors.kl import kl_of_views
@@ -32,8 +33,9 @@ def kl(
     excludes a class that p does not. Differentiable twice in both arguments.
 
     Args:
-        p: `Logits`, `LogProbs`, `Probs` or `Counts`.
-        q: The same, in any mix; as many classes as `p`. Batch dimensions broadcast.
+        p: `Logits`, `LogProbs`, `Probs` or `Counts`; or a torch Distribution.
+        q: The same, in any mix; as many classes as `p`. Batch dimensions broadcast. A Distribution if `p` is one:
+            `kl` is then `kl_divergence`, and a row is an element of the batch shape.
         mask: Boolean per row: True keeps a row. A row that is left out gives 0 and zero gradient whatever it holds.
         weight: A number per row that multiplies it.
         reduction: `"none"` for one value per row, `"sum"` over rows, `"mean"` over the rows that are left (weighted).
@@ -60,7 +62,7 @@ def kl(
         tensor(0.3540)
     """
     if isinstance(p, Distribution) and isinstance(q, Distribution):
-        _no_pair("kl", p, q)
+        return _kl_of_distributions(p, q, Options(mask, weight, reduction, base, validate))
     return kl_of_views(p, q, Options(mask, weight, reduction, base, validate))
 
 
@@ -138,17 +140,22 @@ def cross_entropy(
         tensor(0.6931)
     """
     if isinstance(p, Distribution) and isinstance(q, Distribution):
-        _no_pair("cross_entropy", p, q)
+        raise NoRouteError(
+            explain_problem(
+                "cross_entropy() has no formula for distributions.",
+                got=f"{type(p).__name__} and {type(q).__name__}",
+                expected="views of tensors: Logits, LogProbs, Probs, Counts",
+                instead="p.entropy() + kl(p, q)",
+            )
+        )
     return cross_entropy_of_views(p, q, Options(mask, weight, reduction, base, validate))
 
 
-def _no_pair(name: str, p: Distribution, q: Distribution) -> NoReturn:
-    raise NoRouteError(
-        explain_problem(
-            f"{name}() has no formula for this pair of distributions.",
-            got=f"{type(p).__name__} and {type(q).__name__}",
-            expected="views of tensors: Logits, LogProbs, Probs, Counts",
-            instead=f"{name}(Logits(p.logits), Logits(q.logits)) for two Categoricals, "
-            "torch.distributions.kl_divergence(p, q) for torch's own pairs",
-        )
-    )
+def _kl_of_distributions(p: Distribution, q: Distribution, options: Options) -> Tensor:
+    """One row per element of the batch shape, reduced like the rows of tensors."""
+    rows = kl_divergence(p, q)
+    check_reduction(options.reduction)
+    check_base(options.base)
+    check_mask(options.mask, rows.shape)
+    check_weight(options.weight, rows.shape)
+    return reduce_rows(rows, mask=options.mask, weight=options.weight, reduction=options.reduction, base=options.base)
