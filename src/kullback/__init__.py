@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from kullback.pairs import KLResult as KLResult
     from kullback.pairs import Pair as Pair
     from kullback.pairs import coverage as coverage
+    from kullback.pairs import install_into_torch as install_into_torch
     from kullback.pairs import kl_divergence as kl_divergence
     from kullback.pairs import kl_method as kl_method
     from kullback.pairs import kl_with_error as kl_with_error
     from kullback.pairs import register_kl as register_kl
+    from kullback.pairs import uninstall_from_torch as uninstall_from_torch
     from kullback.tensors.align import align as align
     from kullback.tensors.generalized_kl import generalized_kl as generalized_kl
     from kullback.tensors.pairwise import pairwise_kl as pairwise_kl
@@ -63,12 +65,14 @@ _HOMES = {
     "cross_entropy": "kullback.api",
     "entropy": "kullback.api",
     "generalized_kl": "kullback.tensors.generalized_kl",
+    "install_into_torch": "kullback.pairs",
     "kl": "kullback.api",
     "kl_divergence": "kullback.pairs",
     "kl_method": "kullback.pairs",
     "kl_with_error": "kullback.pairs",
     "pairwise_kl": "kullback.tensors.pairwise",
     "register_kl": "kullback.pairs",
+    "uninstall_from_torch": "kullback.pairs",
 }
 
 __version__ = "0.1.0"
