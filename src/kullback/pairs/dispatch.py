@@ -80,7 +80,7 @@ def kl_method(p: Distribution, q: Distribution) -> str | None:
     rule = registry.find(type(p), type(q))
     if rule is not None and rule.method == "user":
         return "user"
-    if _nowhere_contained(support.contained(p, q), rule):
+    if _nowhere_contained(_contained(p, q, rule), rule):
         return "infinite"
     if rule is None or rule.method != "structure":
         return None if rule is None else rule.method
@@ -103,7 +103,7 @@ def answer(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, str
     rule = registry.find(type(p), type(q))
     if rule is not None and rule.method == "user":
         return cast("Tensor", rule.formula(p, q)), None, "user"
-    inside = support.contained(p, q)
+    inside = _contained(p, q, rule)
     if _nowhere_contained(inside, rule):
         return _infinite(p, q), None, "infinite"
     result = None if rule is None else rule.formula(p, q)
@@ -113,6 +113,11 @@ def answer(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, str
         return _summed(result)
     value, error = result if isinstance(result, tuple) else (result, None)
     return torch.where(inside, value, torch.inf) if isinstance(inside, Tensor) else value, error, rule.method
+
+
+def _contained(p: Distribution, q: Distribution, rule: registry.Rule | None) -> Tensor | bool:
+    """Whether p's support lies inside q's, unless the formula says so itself."""
+    return True if rule is not None and rule.decides_support else support.contained(p, q)
 
 
 def _nowhere_contained(inside: Tensor | bool, rule: registry.Rule | None) -> bool:

@@ -36,7 +36,9 @@ def gives_logits(distribution: Distribution) -> bool:
         return True
     given = present.get("_param")
     if given is not None:
-        return given is present["logits"]
+        # `expand` makes views of both; they share their base with the given one.
+        logits = present["logits"]
+        return given is logits or (given._base is not None and given._base is logits._base)
     return bool(torch.equal(torch.sigmoid(present["logits"]), present["probs"]))
 
 

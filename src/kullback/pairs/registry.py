@@ -49,6 +49,8 @@ class Rule(NamedTuple):
         method: "closed form", "integral", "series", "structure" or "user".
         source: Where the formula comes from, in a few words.
         applies: For a rule on base classes: whether it answers a pair of subclasses at all.
+        decides_support: Whether the formula itself says where the answer is infinite, because the support depends on
+            degenerate parameters (a rate of 0, a probability of 1) or must be compared before anything else.
     """
 
     p: type[Distribution]
@@ -57,6 +59,7 @@ class Rule(NamedTuple):
     method: str
     source: str
     applies: Callable[[type, type], bool] | None = None
+    decides_support: bool = False
 
     def __str__(self) -> str:
         return f"KL({self.p.__name__} || {self.q.__name__})"
@@ -72,11 +75,12 @@ def register(
     source: str,
     method: str = "closed form",
     applies: Callable[[type, type], bool] | None = None,
+    decides_support: bool = False,
 ) -> Callable[[F], F]:
     """Decorate the library's own formula for KL(p ‖ q)."""
 
     def decorate(formula: F) -> F:
-        add(Rule(p, q, cast("Formula", formula), method, source, applies))
+        add(Rule(p, q, cast("Formula", formula), method, source, applies, decides_support))
         return formula
 
     return decorate

@@ -1,0 +1,57 @@
+"""KL(Bernoulli ‖ q)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.distributions import Bernoulli, Binomial, Poisson
+
+from kullback._core.special._derivatives import attach, split_point
+from kullback.pairs.outcomes import Chance, chance, kl_per_trial
+from kullback.pairs.parameters import read
+from kullback.pairs.registry import register
+from kullback.pairs.trials import kl_of_trials
+from kullback.special import expm1mx, kl_div
+
+
+@register(
+    Bernoulli,
+    Bernoulli,
+    source="p₁ φ(log q₁/p₁) + p₀ φ(log q₀/p₀), φ(x) = eˣ − 1 − x",
+    decides_support=True,
+)
+def kl_bernoulli_bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
+    """Both terms are non-negative; see `outcomes`."""
+    return kl_per_trial(chance(p), chance(q))
+
+
+@register(Bernoulli, Binomial, method="integral", source="a Bernoulli is a Binomial of one trial", decides_support=True)
+def kl_bernoulli_binomial(p: Bernoulli, q: Binomial) -> tuple[Tensor, Tensor]:
+    """See KL(Binomial ‖ Binomial)."""
+    chance_p, (big,) = chance(p), read(q, "total_count")
+    return kl_of_trials(torch.ones_like(chance_p.given), chance_p, big, chance(q))
+
+
+@register(Bernoulli, Poisson, source="[p log(p/λ) − p + λ] + [(1−p) log(1−p) + p]", decides_support=True)
+def kl_bernoulli_poisson(p: Bernoulli, q: Poisson) -> Tensor:
+    """A Poisson gives 0 and 1 the weights e^−λ and λ e^−λ; both brackets are non-negative."""
+    chance_p = chance(p)
+    (rate,) = read(q, "rate")
+    never, always = chance_p.certain()
+    # At a certain outcome the slope in the probability is infinite; by convention its gradient is 0.
+    chance_p = chance_p._replace(given=torch.where(never | always, chance_p.given.detach(), chance_p.given))
+    value = kl_div(chance_p.success(), rate)
+    return value + torch.where(value.isinf(), 0.0, _shortfall(chance_p))
+
+
+def _shortfall(p: Chance) -> Tensor:
+    """(1−p) log(1−p) + p = p₀ φ(−log p₀)."""
+    p1, p0 = p.outcomes()
+    loss = -p.flip()._replace(given=p.given.detach()).log_success()
+    value = torch.where(loss > 1, p1 - torch.where(p0 == 0, 0.0, p0 * loss), p0 * expm1mx(loss.clamp(max=1.0)))
+    spread = p1 * p0
+    if p.logits:
+        first, second = spread * loss, spread * (p1 + (p0 - p1) * loss)
+    else:
+        first, second = loss, 1 / p0
+    return attach(value, [split_point(p.given)[1]], [first], [second])

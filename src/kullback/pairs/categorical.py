@@ -1,0 +1,26 @@
+"""KL(Categorical ‖ q): one row of the tensor divergence, read as the maker gave it."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.distributions import Categorical
+
+from kullback._core.shapes import check_class_counts
+from kullback.kernels.kl_rows import kl_rows
+from kullback.kernels.sides import Encoding
+from kullback.pairs.parameters import gives_logits
+from kullback.pairs.registry import register
+
+
+@register(
+    Categorical,
+    Categorical,
+    source="log1p(Σ p φ(v) + Σ_{p=0} eᵗ), v the centred log-ratio, φ(x) = eˣ − 1 − x; the kernel of kl(Logits, Logits)",
+    decides_support=True,
+)
+def kl_categorical_categorical(p: Categorical, q: Categorical) -> Tensor:
+    """Zeros and logits of −inf are outside the support; class counts must agree, since classes are never broadcast."""
+    logits_p, logits_q = gives_logits(p), gives_logits(q)
+    rows_p, rows_q = p.logits if logits_p else p.probs, q.logits if logits_q else q.probs
+    check_class_counts(rows_p, rows_q)
+    return kl_rows((rows_p, rows_q), (Encoding(linear=not logits_p), Encoding(linear=not logits_q)))

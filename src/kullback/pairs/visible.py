@@ -1,0 +1,18 @@
+"""Looking at values where that is possible, to skip work; never to change an answer."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from kullback.kernels.levels import tracer_active, transform_active
+
+
+def hidden() -> bool:
+    """Whether values cannot be looked at: while compiling or tracing, and inside vmap, grad, jvp."""
+    return torch.compiler.is_compiling() or transform_active() or tracer_active()
+
+
+def surely(mask: Tensor) -> bool:
+    """Whether the mask is known to hold everywhere; False where nobody can know."""
+    return not hidden() and bool(mask.all())

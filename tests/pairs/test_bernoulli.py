@@ -1,0 +1,79 @@
+"""KL(Bernoulli ‖ ·)."""
+
+import math
+
+import pytest
+import torch
+from torch.distributions import Bernoulli, Poisson
+
+from kullback.pairs import kl_divergence
+from tests.pairs.contract import *  # noqa: F403
+
+CASES = [Case(Bernoulli, Bernoulli), Case(Bernoulli, Poisson)]  # noqa: F405
+
+
+def d(x):
+    return torch.tensor(x, dtype=torch.float64)
+
+
+def test_batches_broadcast_where_torch_raised():
+    value = kl_divergence(Bernoulli(torch.full((32, 10), 0.3)), Bernoulli(torch.full((10,), 0.5)))
+    assert value.shape == (32, 10)
+    value = kl_divergence(Bernoulli(torch.full((2, 2), 0.5)), Bernoulli(torch.tensor([0.0, 0.5])))
+    assert value.tolist() == [[math.inf, 0.0], [math.inf, 0.0]]
+
+
+def test_logits_are_not_turned_into_probabilities():
+    assert kl_divergence(Bernoulli(torch.tensor(0.5)), Bernoulli(logits=torch.tensor(20.0))).item() == pytest.approx(
+        9.3068528, rel=1e-7
+    )
+    assert kl_divergence(Bernoulli(torch.tensor(0.5)), Bernoulli(torch.tensor(1e-30))).item() == pytest.approx(
+        33.845629, rel=1e-7
+    )
+    x = torch.tensor(20.0, requires_grad=True)
+    kl_divergence(Bernoulli(torch.tensor(0.5)), Bernoulli(logits=x)).backward()
+    assert x.grad.item() == pytest.approx(0.5)
+    x = torch.tensor(1e-8, requires_grad=True)
+    kl_divergence(Bernoulli(torch.tensor(0.5)), Bernoulli(probs=x)).backward()
+    assert x.grad.item() == pytest.approx(-5e7)
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "value", "to_q"),
+    [
+        (0.0, 0.25, -math.log(0.75), 1 / 0.75),
+        (1.0, 0.25, -math.log(0.25), -4.0),
+        (0.0, 0.0, 0.0, 1.0),
+        (1.0, 1.0, 0.0, -1.0),
+        (0.0, 1.0, math.inf, 0.0),
+        (1.0, 0.0, math.inf, 0.0),
+        (0.3, 0.0, math.inf, 0.0),
+        (0.3, 1.0, math.inf, 0.0),
+    ],
+)
+def test_certain_outcomes(p, q, value, to_q):
+    p, q = d(p).requires_grad_(), d(q).requires_grad_()
+    got = kl_divergence(Bernoulli(p), Bernoulli(q))
+    assert got.item() == pytest.approx(value, rel=1e-15)
+    got.backward()
+    assert p.grad.item() == 0.0
+    assert q.grad.item() == pytest.approx(to_q, rel=1e-15)
+
+
+def test_infinite_logits_are_certain_outcomes():
+    value = kl_divergence(
+        Bernoulli(logits=d([-math.inf, math.inf, 0.0])), Bernoulli(logits=d([0.0, math.inf, -math.inf]))
+    )
+    assert value.tolist() == [pytest.approx(math.log(2)), 0.0, math.inf]
+
+
+@pytest.mark.parametrize(
+    ("p", "rate", "value"), [(0.0, 0.0, 0.0), (0.0, 2.0, 2.0), (1.0, 2.0, 2 - math.log(2)), (0.5, 0.0, math.inf)]
+)
+def test_certain_outcomes_against_poisson(p, rate, value):
+    p, rate = d(p).requires_grad_(), d(rate).requires_grad_()
+    got = kl_divergence(Bernoulli(p), Poisson(rate))
+    assert got.item() == pytest.approx(value, rel=1e-15)
+    got.backward()
+    assert p.grad.isfinite()
+    assert rate.grad.isfinite()

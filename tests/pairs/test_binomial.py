@@ -1,0 +1,77 @@
+"""KL(Binomial ‖ ·)."""
+
+import math
+
+import pytest
+import torch
+from torch.distributions import Bernoulli, Binomial, Poisson
+
+from kullback.pairs import kl_divergence
+from tests.pairs.contract import *  # noqa: F403
+
+CASES = [Case(Binomial, Binomial), Case(Binomial, Poisson)]  # noqa: F405
+
+
+def d(x):
+    return torch.tensor(x, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "big", "q", "value"),
+    [
+        (10, 1.0, 10, 1.0, 0.0),
+        (10, 1.0, 10, 0.9, 1.0536051565782628),
+        (10, 0.1, 10, 0.0, math.inf),
+        (10, 0.1, 5, 0.1, math.inf),
+        (10, 0.0, 5, 0.1, 5 * 0.10536051565782628),
+        (10, 0.0, 5, 0.0, 0.0),
+        (5, 0.3, 10, 0.0, math.inf),
+        (5, 0.3, 10, 1.0, math.inf),
+        (5, 1.0, 10, 0.5, -math.log(math.comb(10, 5) / 2**10)),
+        (5, 0.0, 10, 0.5, 10 * math.log(2)),
+        (0, 0.3, 0, 0.6, 0.0),
+        (0, 0.3, 3, 0.5, 3 * math.log(2)),
+        (0, 0.3, 0, 1.0, 0.0),
+    ],
+)
+def test_certain_outcomes_and_unequal_counts(n, p, big, q, value):
+    p, q = d(p).requires_grad_(), d(q).requires_grad_()
+    got = kl_divergence(Binomial(n, p), Binomial(big, q))
+    assert got.item() == pytest.approx(value, rel=1e-13)
+    got.backward()
+    assert p.grad.isfinite()
+    assert q.grad.isfinite()
+
+
+def test_a_million_trials_against_a_million_and_one():
+    # Summed over outcomes by mpmath with 40 digits.
+    p, q = Binomial(10**6, d(0.3)), Binomial(10**6 + 1, d(0.3))
+    assert kl_divergence(p, q).item() == pytest.approx(2.142855867348075687823721e-07, rel=1e-9)
+
+
+def test_one_bernoulli_is_one_trial():
+    assert kl_divergence(Bernoulli(d(0.3)), Binomial(4, d(0.2))).item() == pytest.approx(
+        kl_divergence(Binomial(1, d(0.3)), Binomial(4, d(0.2))).item()
+    )
+    assert kl_divergence(Binomial(2, d([0.3, 0.0])), Bernoulli(d(0.25))).tolist() == [
+        math.inf,
+        pytest.approx(-math.log(0.75)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "rate", "value"),
+    [
+        (10, 0.0, 2.0, 2.0),
+        (0, 0.5, 2.0, 2.0),
+        (3, 1.0, 2.0, 2 - 3 * math.log(2) + math.log(6)),
+        (3, 0.5, 0.0, math.inf),
+    ],
+)
+def test_certain_outcomes_against_poisson(n, p, rate, value):
+    p, rate = d(p).requires_grad_(), d(rate).requires_grad_()
+    got = kl_divergence(Binomial(n, p), Poisson(rate))
+    assert got.item() == pytest.approx(value, rel=1e-13)
+    got.backward()
+    assert p.grad.isfinite()
+    assert rate.grad.isfinite()

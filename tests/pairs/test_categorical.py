@@ -1,0 +1,72 @@
+"""KL(Categorical ‖ ·), and the laws that rest on it: OneHotCategorical, Multinomial."""
+
+import math
+
+import pytest
+import torch
+from torch.distributions import Categorical, Multinomial, OneHotCategorical, OneHotCategoricalStraightThrough
+
+from kullback._core.errors import ShapeError
+from kullback.pairs import kl_divergence
+from tests.pairs import contract
+from tests.pairs.contract import *  # noqa: F403
+
+# torch divides the weights by their sum in their own precision, and so goes the way back of the gradient.
+CASES = [contract.Case(family, family, gradient_floor=1e-2) for family in (Categorical, OneHotCategorical, Multinomial)]
+
+
+def d(x):
+    return torch.tensor(x, dtype=torch.float64)
+
+
+def test_class_counts_must_agree():
+    with pytest.raises(ShapeError, match="classes"):
+        kl_divergence(Categorical(torch.tensor([0.2, 0.3, 0.5])), Categorical(torch.tensor([1.0])))
+    with pytest.raises(ShapeError):
+        kl_divergence(OneHotCategorical(torch.tensor([1.0])), OneHotCategorical(torch.tensor([0.2, 0.3, 0.5])))
+
+
+def test_small_probabilities_are_not_clamped():
+    value = kl_divergence(Categorical(logits=torch.tensor([0.0, 0.0])), Categorical(logits=torch.tensor([0.0, -110.0])))
+    assert value.item() == pytest.approx(54.306853, rel=1e-7)
+    value = kl_divergence(Categorical(d([0.2, 0.3, 0.5])), Categorical(d([1e-30, 0.5, 0.5])))
+    assert value.item() == pytest.approx(13.340375, rel=1e-7)
+    p, q = Categorical(torch.tensor([0.5, 0.3, 0.2])), Categorical(torch.tensor([0.5001, 0.2999, 0.2]))
+    p_stored, q_stored = (Categorical(x.probs.double()) for x in (p, q))
+    assert kl_divergence(p, q).item() == pytest.approx(kl_divergence(p_stored, q_stored).item(), rel=1e-6)
+
+
+def test_masked_logits_have_a_finite_gradient():
+    x = d([-math.inf, 0.0, 0.0]).requires_grad_()
+    kl_divergence(Categorical(logits=x), Categorical(logits=d([0.0, 1.0, 2.0]))).backward()
+    torch.testing.assert_close(x.grad, d([0.0, 0.25, -0.25]))
+
+
+@pytest.mark.parametrize("family", [Categorical, OneHotCategorical, OneHotCategoricalStraightThrough])
+def test_zeros(family):
+    p, q = (
+        d([[0.5, 0.5, 0.0], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0]]).requires_grad_(),
+        d([0.25, 0.75, 0.0]).requires_grad_(),
+    )
+    value = kl_divergence(family(p), family(q))
+    want = 0.5 * math.log(2) + 0.5 * math.log(2 / 3)
+    torch.testing.assert_close(value, d([want, -math.log(0.75), want]))
+    value.sum().backward()
+    assert bool(p.grad.isfinite().all())
+    assert bool(q.grad.isfinite().all())
+    assert kl_divergence(family(q), family(d([0.5, 0.0, 0.5]))).item() == math.inf
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3)])
+def test_an_expanded_multinomial_still_knows_its_logits(shape):
+    p, q = Multinomial(4, logits=d([0.0, 0.0])), Multinomial(4, logits=d([0.0, -800.0]))
+    assert kl_divergence(p.expand(shape), q.expand(shape)).unique().tolist() == [pytest.approx(4 * (400 - math.log(2)))]
+
+
+def test_multinomials_of_different_counts_share_no_outcome():
+    p, q = d([0.5, 0.5]).requires_grad_(), d([0.25, 0.75])
+    value = kl_divergence(Multinomial(3, p), Multinomial(4, q))
+    assert value.item() == math.inf
+    value.backward()
+    assert p.grad.tolist() == [0.0, 0.0]
+    assert kl_divergence(Multinomial(0, d([0.5, 0.5])), Multinomial(0, d([1.0, 0.0]))).item() == 0.0

@@ -1,0 +1,31 @@
+"""KL(ContinuousBernoulli ‖ ·)."""
+
+import pytest
+import torch
+from torch.distributions import ContinuousBernoulli, Exponential, Normal, Uniform
+
+from kullback.pairs import kl_divergence
+from tests.pairs.contract import *  # noqa: F403
+
+CASES = [
+    Case(ContinuousBernoulli, ContinuousBernoulli),  # noqa: F405
+    Case(ContinuousBernoulli, Exponential),  # noqa: F405
+    Case(ContinuousBernoulli, Normal),  # noqa: F405
+    Case(ContinuousBernoulli, Uniform),  # noqa: F405
+]
+
+
+def test_touching_ends_are_inside():
+    x = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
+    value = kl_divergence(ContinuousBernoulli(x), Uniform(torch.tensor(0.0), torch.tensor(1.0)))
+    assert value.item() == pytest.approx(0.029386202, rel=1e-7)
+    value.backward()
+    assert x.grad.item() == pytest.approx(-0.32449552, rel=1e-7)
+
+
+def test_logit_zero_is_the_uniform():
+    x = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+    value = kl_divergence(ContinuousBernoulli(x), Uniform(torch.tensor(0.0), torch.tensor(1.0)))
+    value.backward()
+    assert value.item() == 0.0
+    assert x.grad.item() == 0.0

@@ -1,0 +1,40 @@
+"""KL(Geometric ‖ ·)."""
+
+import math
+
+import pytest
+import torch
+from torch.distributions import Geometric
+
+from kullback.pairs import kl_divergence
+from tests.pairs.contract import *  # noqa: F403
+
+CASES = [Case(Geometric, Geometric)]  # noqa: F405
+
+
+def d(x):
+    return torch.tensor(x, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "value", "to_q"),
+    [(1.0, 1.0, 0.0, -1.0), (1.0, 0.25, math.log(4), -4.0), (0.25, 1.0, math.inf, 0.0)],
+)
+def test_certain_success(p, q, value, to_q):
+    p, q = d(p).requires_grad_(), d(q).requires_grad_()
+    got = kl_divergence(Geometric(p), Geometric(q))
+    assert got.item() == pytest.approx(value, rel=1e-15)
+    got.backward()
+    assert p.grad.item() == 0.0
+    assert q.grad.item() == to_q
+
+
+@pytest.mark.parametrize("logit", [20.0, 40.0, 800.0, -800.0])
+def test_identical_logits_give_zero(logit):
+    assert kl_divergence(Geometric(logits=d(logit)), Geometric(logits=d(logit))).item() == 0.0
+
+
+def test_gradient_at_a_large_logit():
+    x = d(40.0).requires_grad_()
+    kl_divergence(Geometric(logits=d(-2.0)), Geometric(logits=x)).backward()
+    assert x.grad.item() == pytest.approx(7.3890561, rel=1e-8)

@@ -1,0 +1,47 @@
+"""KL(NegativeBinomial ‖ ·)."""
+
+import math
+
+import pytest
+import torch
+from torch.distributions import Geometric, NegativeBinomial
+
+from kullback.pairs import kl_divergence
+from tests.pairs.contract import *  # noqa: F403
+
+CASES = [Case(NegativeBinomial, NegativeBinomial)]  # noqa: F405
+
+
+def d(x):
+    return torch.tensor(x, dtype=torch.float64)
+
+
+def test_published_value():
+    value = kl_divergence(NegativeBinomial(d(3.5), d(0.6)), NegativeBinomial(d(1.2), d(0.7)))
+    assert value.item() == pytest.approx(0.33309483767738, rel=1e-13)
+
+
+@pytest.mark.parametrize("logits", [(40.0, 41.0), (800.0, 801.0), (-800.0, 800.0), (-800.0, -700.0), (800.0, 700.0)])
+def test_equal_counts_are_repeated_geometrics(logits):
+    a, b = (d(x) for x in logits)
+    value = kl_divergence(NegativeBinomial(d(2.0), logits=a), NegativeBinomial(d(2.0), logits=b))
+    assert value.item() == 2 * kl_divergence(Geometric(logits=-a), Geometric(logits=-b)).item()
+
+
+@pytest.mark.parametrize(
+    ("r", "p", "s", "q", "value"),
+    [
+        (0.0, 0.3, 2.0, 0.25, -2 * math.log(0.75)),
+        (0.0, 0.3, 0.0, 0.25, 0.0),
+        (3.0, 0.0, 2.0, 0.25, -2 * math.log(0.75)),
+        (3.0, 0.0, 2.0, 0.0, 0.0),
+        (3.0, 0.5, 0.0, 0.5, math.inf),
+        (3.0, 0.5, 3.0, 0.0, math.inf),
+    ],
+)
+def test_all_mass_at_zero(r, p, s, q, value):
+    leaves = [d(x).requires_grad_() for x in (r, p, s, q)]
+    got = kl_divergence(NegativeBinomial(*leaves[:2]), NegativeBinomial(*leaves[2:]))
+    assert got.item() == pytest.approx(value, rel=1e-15)
+    got.backward()
+    assert all(leaf.grad is None or bool(leaf.grad.isfinite()) for leaf in leaves)

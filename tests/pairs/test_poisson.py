@@ -1,0 +1,45 @@
+"""KL(Poisson ‖ ·)."""
+
+import math
+
+import pytest
+import torch
+from torch.distributions import Bernoulli, Binomial, Poisson
+
+from kullback.pairs import kl_divergence
+from tests.pairs.contract import *  # noqa: F403
+
+CASES = [Case(Poisson, Poisson)]  # noqa: F405
+
+
+def d(x):
+    return torch.tensor(x, dtype=torch.float64)
+
+
+def test_large_rates_close_together_in_float32():
+    value = kl_divergence(Poisson(torch.tensor(1e6)), Poisson(torch.tensor(1.0001e6)))
+    assert value.item() == pytest.approx(0.0049996667, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "value", "to_q"), [(0.0, 1.0, 1.0, 1.0), (0.0, 0.0, 0.0, 1.0), (2.0, 0.0, math.inf, 0.0)]
+)
+def test_rate_of_zero(p, q, value, to_q):
+    p, q = d(p).requires_grad_(), d(q).requires_grad_()
+    got = kl_divergence(Poisson(p), Poisson(q))
+    assert got.item() == value
+    got.backward()
+    assert p.grad.item() == 0.0
+    assert q.grad.item() == to_q
+
+
+def test_bounded_q_is_finite_only_at_rate_zero():
+    rate, probs = d([0.0, 1.0, 0.0, 0.0]).requires_grad_(), d([0.1, 0.1, 1.0, 0.0]).requires_grad_()
+    value = kl_divergence(Poisson(rate), Bernoulli(probs))
+    assert value.tolist() == [pytest.approx(0.10536051565782628, rel=1e-15), math.inf, math.inf, 0.0]
+    value.sum().backward()
+    assert probs.grad.tolist() == [pytest.approx(1 / 0.9), 0.0, 0.0, 1.0]
+    assert rate.grad is None or rate.grad.tolist() == [0.0] * 4
+    value = kl_divergence(Poisson(d(0.0)), Binomial(d([10.0, 0.0, 0.0]), logits=d([-2.0, 3.0, math.inf])))
+    assert value.tolist() == [pytest.approx(10 * math.log1p(math.exp(-2))), 0.0, 0.0]
+    assert kl_divergence(Poisson(d(1e-300)), Binomial(1000, d(0.5))).item() == math.inf

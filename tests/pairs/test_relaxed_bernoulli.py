@@ -1,0 +1,41 @@
+"""KL(RelaxedBernoulli ‖ ·)."""
+
+import math
+
+import pytest
+import torch
+from torch.distributions import RelaxedBernoulli
+from torch.distributions.relaxed_bernoulli import LogitRelaxedBernoulli
+
+from kullback.pairs import kl_divergence
+from tests.pairs.contract import *  # noqa: F403
+
+CASES = [Case(RelaxedBernoulli, RelaxedBernoulli)]  # noqa: F405
+
+
+def d(x):
+    return torch.tensor(x, dtype=torch.float64)
+
+
+def test_logits_have_the_same_divergence():
+    arguments = (d(0.5), d(0.3)), (d(0.8), d(0.6))
+    values = [
+        kl_divergence(kind(*arguments[0]), kind(*arguments[1])) for kind in (RelaxedBernoulli, LogitRelaxedBernoulli)
+    ]
+    assert values[0] == values[1]
+
+
+def test_certain_outcomes():
+    p, q = d([0.0, 1.0, 1.0, 0.5]).requires_grad_(), d([0.0, 1.0, 0.0, 1.0]).requires_grad_()
+    value = kl_divergence(RelaxedBernoulli(d(0.5), p), RelaxedBernoulli(d(0.5), q))
+    assert value.tolist() == [0.0, 0.0, math.inf, math.inf]
+    value.sum().backward()
+    assert p.grad.tolist() == q.grad.tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize("c", [1e-30, 1e30])
+def test_extreme_temperatures(c):
+    # The expected logarithm of the density of a logistic far wider than, or far narrower than, p's.
+    value = kl_divergence(RelaxedBernoulli(d(1.0), logits=d(0.0)), RelaxedBernoulli(d(c), logits=d(0.0)))
+    truth = -math.log(c) + 2 * math.log(2) - 2 if c < 1 else 2 * c * math.log(2)
+    assert value.item() == pytest.approx(truth, rel=1e-12)

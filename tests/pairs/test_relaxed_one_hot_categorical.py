@@ -1,0 +1,60 @@
+"""KL(RelaxedOneHotCategorical ‖ ·)."""
+
+import math
+
+import pytest
+import torch
+from torch.distributions import RelaxedBernoulli, RelaxedOneHotCategorical
+
+from kullback._core.errors import NoRouteError
+from kullback.pairs import kl_divergence
+from tests.pairs import contract
+from tests.pairs.contract import *  # noqa: F403
+
+
+def at_half(probs, temperature=0.5, **options):
+    """Equal temperatures, as numbers, so that the battery moves only the weights."""
+    return RelaxedOneHotCategorical(torch.tensor(0.5, dtype=probs.dtype), probs=probs, **options)
+
+
+# torch divides the weights by their sum in their own precision, and so goes the way back of the gradient.
+CASES = [contract.Case(RelaxedOneHotCategorical, RelaxedOneHotCategorical, at_half, at_half, gradient_floor=1e-2)]
+
+
+def d(x):
+    return torch.tensor(x, dtype=torch.float64)
+
+
+def test_published_value():
+    p, q = (RelaxedOneHotCategorical(d(0.3), d(x)) for x in ([0.2, 0.5, 0.3], [0.6, 0.1, 0.3]))
+    assert kl_divergence(p, q).item() == pytest.approx(1.2214864131068356, rel=1e-14)
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.2, 1.3), (3.0, -100.0), (0.5, 0.5)])
+def test_two_classes_are_a_relaxed_bernoulli(a, b):
+    leaves = [d(x).requires_grad_() for x in (0.5, a, 0.5, b)]
+    value = kl_divergence(
+        RelaxedOneHotCategorical(leaves[0], logits=torch.stack([leaves[1], d(0.0)])),
+        RelaxedOneHotCategorical(leaves[2], logits=torch.stack([leaves[3], d(0.0)])),
+    )
+    truth = kl_divergence(RelaxedBernoulli(leaves[0], logits=leaves[1]), RelaxedBernoulli(leaves[2], logits=leaves[3]))
+    torch.testing.assert_close(value, truth, rtol=1e-13, atol=1e-16)
+    got, want = (torch.autograd.grad(v, leaves) for v in (value, truth))
+    torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-13)
+
+
+def test_different_temperatures_have_no_route():
+    with pytest.raises(NoRouteError):
+        kl_divergence(RelaxedOneHotCategorical(d(0.5), d([0.5, 0.5])), RelaxedOneHotCategorical(d(0.6), d([0.5, 0.5])))
+
+
+def test_classes_without_mass():
+    p, q = d([0.5, 0.5, 0.0]).requires_grad_(), d([0.25, 0.75, 0.0]).requires_grad_()
+    value = kl_divergence(RelaxedOneHotCategorical(d(0.5), p), RelaxedOneHotCategorical(d(0.5), q))
+    two = kl_divergence(RelaxedOneHotCategorical(d(0.5), p[:2]), RelaxedOneHotCategorical(d(0.5), q[:2]))
+    assert value.item() == pytest.approx(two.item(), rel=1e-14)
+    value.backward()
+    assert bool(p.grad.isfinite().all())
+    assert bool(q.grad.isfinite().all())
+    value = kl_divergence(RelaxedOneHotCategorical(d(0.5), p), RelaxedOneHotCategorical(d(0.5), d([0.25, 0.5, 0.25])))
+    assert value.item() == math.inf
