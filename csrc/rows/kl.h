@@ -91,15 +91,17 @@ void finish_row(const RowPair<T>& row, const RowSums& sums, RowStatistics& s) {
     s.scale[0] = sums.scale_p, s.scale[1] = sums.scale_q;
     s.total[0] = sums.total_p, s.total[1] = sums.total_q;
     const double orders = sums.scale_q - sums.scale_p;
-    s.gap = orders * Format<double>::kLog2High +
-            (std::log1p((sums.total_q - sums.total_p) / sums.total_p) + orders * Format<double>::kLog2Low);
-    s.gap_low = 0;
+    // A large multiple of log 2 does not round away the rest.
+    const Difference<double> gap = exact_difference(
+        orders * Format<double>::kLog2High,
+        -(std::log1p((sums.total_q - sums.total_p) / sums.total_p) + orders * Format<double>::kLog2Low));
+    s.gap = gap.high, s.gap_low = gap.low;
     if (sums.leaks) {
         s.kl = kInfinity<double>;
         s.state |= kInfinite;
         return;
     }
-    s.kl = s.gap - sums.cross / sums.total_p;
+    s.kl = (s.gap - sums.cross / sums.total_p) + s.gap_low;
     if (direct_form_is_accurate(s.kl, s.gap)) return;
     for (int round = 0; round < 3; ++round) {
         const Moments m = second_pass<T, kHasMask>(row, s);
@@ -108,8 +110,8 @@ void finish_row(const RowPair<T>& row, const RowSums& sums, RowStatistics& s) {
         const double shift = std::log1p(moved);
         s.kl = m.excess > correction ? m.excess - correction : 0.0;
         s.total[1] *= std::exp(shift);
-        const Difference<double> gap = exact_difference(s.gap, -(s.gap_low + shift));
-        s.gap = gap.high, s.gap_low = gap.low;
+        const Difference<double> moved_gap = exact_difference(s.gap, -(s.gap_low + shift));
+        s.gap = moved_gap.high, s.gap_low = moved_gap.low;
         // The correction is as accurate as its relative size allows.
         if (correction <= 0.25 * s.kl) return;
     }
