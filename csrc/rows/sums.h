@@ -34,6 +34,16 @@ inline T largest_in(const T* values, int64_t padded) {
     return largest_of<T>(larger(larger(top[0], top[1]), larger(top[2], top[3])));
 }
 
+// Brings a group of the next block, or of the next row, closer while this one is computed: the search for the maximum that
+// follows would otherwise wait for memory, and the exponentials after it leave memory idle.
+template <class T>
+inline void prefetch_group(const T* group) {
+#pragma GCC unroll 4
+    for (int64_t byte = 0; byte < kGroup<T> * int64_t(sizeof(T)); byte += 64) {
+        __builtin_prefetch(reinterpret_cast<const char*>(group) + byte);
+    }
+}
+
 // The sums of one side's exponentials, and the scale they are held at.
 template <class T>
 struct ScaledTotal {
@@ -74,6 +84,7 @@ RowSums sum_row(const RowPair<T>& row) {
         Accumulator<T> block_p, block_q, block_cross;
         for (int64_t i = 0; i < padded; i += kGroup<T>) {
             V sum_p{}, sum_q{}, sum_cross{};
+            prefetch_group(a + i + kBlock), prefetch_group(b + i + kBlock);
 #pragma GCC unroll 4
             for (int j = 0; j < 4; ++j) {
                 const V x = load_lanes(a + i + j * kCount), y = load_lanes(b + i + j * kCount);
