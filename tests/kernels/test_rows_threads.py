@@ -45,11 +45,10 @@ def test_instruction_sets_agree():
     used, found = run("")
     other_used, other = run("avx2" if used == "avx512" else "baseline")
     assert used != other_used or used == "baseline"
-    for (value, *grads), (other_value, *other_grads) in zip(found, other, strict=True):
-        value, other_value = torch.tensor(value), torch.tensor(other_value)
+    for here, there in zip(found, other, strict=True):
+        (value, *grads), (other_value, *other_grads) = (list(map(torch.tensor, numbers)) for numbers in (here, there))
         torch.testing.assert_close(value, other_value, rtol=1e-6, atol=0)
         for g, other_g in zip(grads, other_grads, strict=True):
-            g, other_g = torch.tensor(g), torch.tensor(other_g)
             scale = other_g.abs().amax(-1, keepdim=True)
             assert ((g - other_g).abs() <= 1e-6 * scale + 1e-7 * value.nan_to_num(posinf=0).unsqueeze(-1)).all()
 

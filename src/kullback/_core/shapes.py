@@ -71,9 +71,9 @@ def check_class_counts(p: Tensor, q: Tensor) -> None:
 
 def batch_shape(*tensors: Tensor) -> torch.Size:
     """The broadcast shape of the batch dimensions of tensors whose classes are last."""
-    shapes = [t.shape for t in tensors]
-    if all([shape == shapes[0] for shape in shapes]):
-        return shapes[0][:-1]
+    first = tensors[0].shape
+    if all(t.shape == first for t in tensors):
+        return first[:-1]
     try:
         shape: torch.Size = torch.broadcast_shapes(*(t.shape[:-1] for t in tensors))  # type: ignore[no-untyped-call]
     except RuntimeError:

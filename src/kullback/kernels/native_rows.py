@@ -14,7 +14,8 @@ import ctypes
 import itertools
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,7 +29,26 @@ _NATIVE_WEIGHTS = {torch.float32, torch.float16, torch.bfloat16}
 _CALL = struct.Struct("=11qd 6q2d 6q2d")
 _STATISTICS = 10  # doubles per row
 _SHORT = 48  # rows up to this length are computed in double: their time is mostly not that of their exponentials
-_NO_LIMITS = (math.inf, math.inf)
+
+
+class Request(NamedTuple):
+    """One call: everything but the tensors.
+
+    Attributes:
+        encodings: What each tensor holds.
+        batch: The shape of the result; the tensors' batch dimensions broadcast to it.
+        options: The weight of a mixture, for a function that has one.
+        keep: Boolean over rows; a row that is not kept gives 0 and zero gradient whatever it holds.
+        tolerances: How far from 0 the log of the sum of each side's rows may be.
+        check: Raises where the values of a tensor are impossible; called when a row looks wrong.
+    """
+
+    encodings: Sequence[Encoding]
+    batch: torch.Size
+    options: tuple[Any, ...] = ()
+    keep: Tensor | None = None
+    tolerances: Sequence[float] = (math.inf, math.inf)
+    check: Callable[[], None] | None = None
 
 
 class NativeRows:
@@ -54,48 +74,23 @@ class NativeRows:
             and is_plain(q)
         )
 
-    def forward(
-        self,
-        tensors: Sequence[Tensor],
-        encodings: Sequence[Encoding],
-        batch: torch.Size,
-        keep: Tensor | None,
-        tolerances: Sequence[float],
-        weight: float = 0.0,
-        statistics: Tensor | None = None,
-    ) -> tuple[Tensor, int]:
-        """Values of all rows, and which sides look wrong (1: p, 2: q, added up).
-
-        Args:
-            tensors: One per side, classes last, batch dimensions that broadcast to `batch`.
-            encodings: What each tensor holds.
-            batch: The shape of the result.
-            keep: Boolean over rows.
-            tolerances: How far from 0 the log of the sum of each side's rows may be.
-            weight: The weight of a mixture.
-            statistics: From `statistics_for`, to be filled for a backward pass.
-        """
+    def forward(self, tensors: Sequence[Tensor], request: Request, statistics: Tensor | None = None) -> Tensor:
+        """Values of all rows; `statistics`, from `statistics_for`, is filled for a backward pass."""
         assert self.library is not None
-        p, q = tensors
+        (p, q), batch = tensors, request.batch
         double = p.dtype is torch.float64 or q.dtype is torch.float64
         if p.dtype is torch.float32 and not double and len(batch) == 1:
             value = p.new_empty(batch[0])  # a third of the time that a shape and a dtype take
         else:
             value = torch.empty(batch, dtype=torch.float64 if double else torch.float32)
-        suspicious: int = self.library.kullback_rows_forward(
-            self._pack(tensors, encodings, keep, value, statistics, value, None, tolerances, (None, None), weight)
-        )
+        suspicious = self.library.kullback_rows_forward(self._pack(tensors, request, statistics, value=value))
         assert suspicious >= 0
-        return value, suspicious
+        if suspicious and request.check is not None:
+            request.check()
+        return value
 
     def backward(
-        self,
-        grad: Tensor,
-        statistics: Tensor,
-        tensors: Sequence[Tensor],
-        encodings: Sequence[Encoding],
-        needs: Sequence[bool],
-        weight: float = 0.0,
+        self, grad: Tensor, statistics: Tensor, tensors: Sequence[Tensor], request: Request, needs: Sequence[bool]
     ) -> list[Tensor]:
         """Gradients to the tensors that need one, times `grad`; none of them may be broadcast."""
         assert self.library is not None
@@ -104,42 +99,40 @@ class NativeRows:
             for t, need in zip(tensors, needs, strict=True)
         ]
         grad = grad.contiguous()
-        status = self.library.kullback_rows_backward(
-            self._pack(tensors, encodings, None, grad, statistics, None, grad, _NO_LIMITS, found, weight)
-        )
+        packed = self._pack(tensors, request, statistics, grad=grad, gradients=found)
+        status = self.library.kullback_rows_backward(packed)
         assert status == 0
         return [g for g in found if g is not None]
 
     def _pack(
         self,
         tensors: Sequence[Tensor],
-        encodings: Sequence[Encoding],
-        keep: Tensor | None,
-        rows: Tensor,
+        request: Request,
         statistics: Tensor | None,
-        value: Tensor | None,
-        grad: Tensor | None,
-        tolerances: Sequence[float],
-        gradients: Sequence[Tensor | None],
-        weight: float,
+        *,
+        value: Tensor | None = None,
+        grad: Tensor | None = None,
+        gradients: Sequence[Tensor | None] = (None, None),
     ) -> bytes:
-        (p, q), (of_p, of_q) = tensors, encodings
-        classes = p.shape[-1]
+        (p, q), (of_p, of_q), tolerances, keep = tensors, request.encodings, request.tolerances, request.keep
+        rows, classes = grad if value is None else value, p.shape[-1]
+        assert rows is not None
         if p.shape == q.shape and p.is_contiguous() and q.is_contiguous():
             stride_p = stride_q = classes
             layout = None
         else:
             stride_p, stride_q, layout = _lay_out(p, q, rows.shape)
         keep = None if keep is None else keep.expand(rows.shape).contiguous()
-        wide = classes <= _SHORT or of_p.linear or of_q.linear or p.dtype is torch.float64 or q.dtype is torch.float64
+        double = rows.dtype is torch.float64
+        wide = double or classes <= _SHORT or of_p.linear or of_q.linear
         packed = _CALL.pack(
-            *(self.function, rows.numel(), classes, wide, rows.dtype is torch.float64, torch.get_num_threads()),
+            *(self.function, rows.numel(), classes, wide, double, torch.get_num_threads()),
             0 if layout is None else ctypes.addressof(layout),
             0 if keep is None else keep.data_ptr(),
             0 if statistics is None else statistics.data_ptr(),
             0 if value is None else value.data_ptr(),
             0 if grad is None else grad.data_ptr(),
-            weight,
+            request.options[0] if request.options else 0.0,
             p.data_ptr(),
             0 if gradients[0] is None else gradients[0].data_ptr(),
             *(stride_p, p.stride(-1), _DTYPES[p.dtype], of_p.linear, of_p.smoothing, tolerances[0]),

@@ -27,7 +27,7 @@ from torch import Tensor
 from kullback._core.dtypes import needs_compensation, result_dtype, work_dtype
 from kullback._core.shapes import batch_shape, block_of, blocks
 from kullback.kernels.levels import is_batch_of_gradients, is_plain, tracer_active, transform_active
-from kullback.kernels.native_rows import NativeRows, statistics_for
+from kullback.kernels.native_rows import NativeRows, Request, statistics_for
 from kullback.kernels.sides import Encoding, Side, read_side
 
 Value = Callable[..., Tensor]
@@ -47,8 +47,8 @@ class RowOp:
 
     Example:
         >>> import torch
-        >>> from kullback.kernels.native_rows import NativeRows, statistics_for
-from kullback.kernels.sides import Encoding
+        >>> from kullback.kernels.native_rows import NativeRows, Request, statistics_for
+    from kullback.kernels.sides import Encoding
         >>> log_normaliser = RowOp(lambda side: torch.logsumexp(side.log, -1))
         >>> log_normaliser((torch.zeros(2, 4),), (Encoding(),)).exp()
         tensor([4., 4.])
@@ -80,14 +80,15 @@ from kullback.kernels.sides import Encoding
         """
         batch = batch_shape(*tensors)
         followed = torch.compiler.is_compiling() or transform_active() or tracer_active()
-        recorded = not followed and torch.is_grad_enabled() and any([t.requires_grad for t in tensors])
+        recorded = not followed and torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
         if not followed and self.native is not None and self.native.serves(tensors, encodings):
-            return self.in_native(tensors, encodings, batch, options, keep, tolerances, check, recorded=recorded)
+            request = Request(encodings, batch, options, keep, tolerances, check)
+            return self.in_native(tensors, request, recorded=recorded)
         if check is not None:
             check()
         tensors = [t[(None,) * (len(batch) + 1 - t.dim())] for t in tensors]
         keep = None if keep is None else keep.expand(batch)
-        run = _run_of(self, batch, encodings, options, tensors, followed)
+        run = _run_of(self, Request(encodings, batch, options), tensors, followed=followed)
         if followed:
             return run.whole(tensors, keep)
         if recorded:
@@ -95,43 +96,22 @@ from kullback.kernels.sides import Encoding
             return rows
         return run.rows(tensors, keep)
 
-    def in_native(
-        self,
-        tensors: Sequence[Tensor],
-        encodings: Sequence[Encoding],
-        batch: torch.Size,
-        options: tuple[Any, ...] = (),
-        keep: Tensor | None = None,
-        tolerances: Sequence[float] = (math.inf, math.inf),
-        check: Callable[[], None] | None = None,
-        *,
-        recorded: bool = False,
-    ) -> Tensor:
+    def in_native(self, tensors: Sequence[Tensor], request: Request, *, recorded: bool) -> Tensor:
         """The same where native code serves the tensors and nobody follows the call."""
         assert self.native is not None
         if recorded:
-            rows: Tensor = _NativeRows.apply(self, encodings, batch, options, keep, tolerances, check, *tensors)
+            rows: Tensor = _NativeRows.apply(self, request, *tensors)
             return rows
-        rows, suspicious = self.native.forward(tensors, encodings, batch, keep, tolerances, *options)
-        if suspicious and check is not None:
-            check()
-        return rows
+        return self.native.forward(tensors, request)
 
 
-def _run_of(
-    op: RowOp,
-    batch: torch.Size,
-    encodings: Sequence[Encoding],
-    options: tuple[Any, ...],
-    tensors: Sequence[Tensor],
-    followed: bool = False,
-) -> _Run:
+def _run_of(op: RowOp, request: Request, tensors: Sequence[Tensor], *, followed: bool = False) -> _Run:
     work = work_dtype(tensors[0].device)
     return _Run(
         op=op,
-        encodings=tuple(encodings),
-        options=options,
-        batch=batch,
+        encodings=tuple(request.encodings),
+        options=request.options,
+        batch=request.batch,
         result=result_dtype(*tensors),
         work=work,
         compensated=needs_compensation(work, *tensors),
@@ -210,49 +190,29 @@ class _Rows(torch.autograd.Function):
 
 
 class _NativeRows(torch.autograd.Function):
-    """The same in native code: saves also a few numbers per row; what the backward pass is not for, the reference does."""
+    """In native code, saving a few numbers per row as well; the reference does what is not a first derivative."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        op: RowOp,
-        encodings: Sequence[Encoding],
-        batch: torch.Size,
-        options: tuple[Any, ...],
-        keep: Tensor | None,
-        tolerances: Sequence[float],
-        check: Callable[[], None] | None,
-        *tensors: Tensor,
-    ) -> Tensor:
+    def forward(ctx: Any, op: RowOp, request: Request, *tensors: Tensor) -> Tensor:
         assert op.native is not None
-        statistics = statistics_for(tensors[0], batch)
-        rows, suspicious = op.native.forward(
-            tensors, encodings, batch, keep, tolerances, *options, statistics=statistics
-        )
-        if suspicious and check is not None:
-            check()
-        ctx.op, ctx.encodings, ctx.options = op, encodings, options
-        ctx.save_for_backward(keep, statistics, *tensors)
+        statistics = statistics_for(tensors[0], request.batch)
+        rows = op.native.forward(tensors, request, statistics)
+        ctx.op, ctx.request = op, request
+        ctx.save_for_backward(statistics, *tensors)
         return rows
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        op: RowOp = ctx.op
-        keep, statistics, *tensors = ctx.saved_tensors
-        needs, batch = ctx.needs_input_grad[7:], grad.shape
-        shared = any([need and t.shape[:-1] != batch for t, need in zip(tensors, needs, strict=True)])
-        found: Sequence[Tensor]
-        if shared or torch.is_grad_enabled() or _followed(grad) or not is_plain(grad):
-            whole = [t[(None,) * (len(batch) + 1 - t.dim())] for t in tensors]
-            keep = None if keep is None else keep.expand(batch)
-            run = _run_of(op, batch, ctx.encodings, ctx.options, whole)
-            found = _first_derivative(run, grad, keep, whole, needs)
-            wanted = (t for t, need in zip(tensors, needs, strict=True) if need)
-            found = [g.reshape(t.shape) for g, t in zip(found, wanted, strict=True)]
-        else:
-            assert op.native is not None
-            found = op.native.backward(grad, statistics, tensors, ctx.encodings, needs, *ctx.options)
-        return (None, None, None, None, None, None, None, *_fill(found, needs))
+        op, request, native = ctx.op, ctx.request, ctx.op.native
+        statistics, *tensors = ctx.saved_tensors
+        needs, batch = ctx.needs_input_grad[2:], request.batch
+        shared = any(need and t.shape[:-1] != batch for t, need in zip(tensors, needs, strict=True))
+        if not (shared or torch.is_grad_enabled() or _followed(grad)) and is_plain(grad):
+            return (None, None, *_fill(native.backward(grad, statistics, tensors, request, needs), needs))
+        whole = [t[(None,) * (len(batch) + 1 - t.dim())] for t in tensors]
+        keep = None if request.keep is None else request.keep.expand(batch)
+        found = _fill(_first_derivative(_run_of(op, request, whole), grad, keep, whole, needs), needs)
+        return (None, None, *(None if g is None else g.reshape(t.shape) for g, t in zip(found, tensors, strict=True)))
 
 
 def _first_derivative(

@@ -15,6 +15,7 @@ from kullback._core.reduction import check_base, check_mask, check_reduction, ch
 from kullback._core.shapes import batch_shape, check_class_counts, classes_last
 from kullback._core.validation import Validate, check_row_weights, check_rows, check_validate, sum_tolerance
 from kullback.kernels.levels import tracer_active, transform_active
+from kullback.kernels.native_rows import Request
 from kullback.kernels.row_op import RowOp
 from kullback.tensors.views import Samples, View
 
@@ -58,7 +59,8 @@ def divergence(name: str, op: RowOp, views: dict[str, Any], options: Options, *p
     if options.validate is not False and not values_hidden():
         check_row_weights(options.weight, options.validate)
         check = functools.partial(_check_values, checked, tensors, options)
-        tolerances = [sum_tolerance(v.kind, t.shape[-1], t.dtype) for v, t in zip(checked.values(), tensors, strict=True)]
+        sides = zip(checked.values(), tensors, strict=True)
+        tolerances = [sum_tolerance(view.kind, tensor.shape[-1], tensor.dtype) for view, tensor in sides]
     encodings = [view.encoding for view in checked.values()]
     rows = op(tensors, encodings, *parameters, keep=options.mask, tolerances=tolerances, check=check)
     return reduce_rows(rows, mask=options.mask, weight=options.weight, reduction=options.reduction, base=options.base)
@@ -70,9 +72,9 @@ def _directly(op: RowOp, views: dict[str, Any], options: Options, parameters: tu
     Small inputs spend their time on this way. None for everything else: the long way checks and explains.
     """
     mask, weight, reduction, base, validate = options
-    if op.native is None or mask is not None or weight is not None or base is not None or not isinstance(validate, bool):
+    if op.native is None or mask is not None or weight is not None or base is not None or reduction != "none":
         return None
-    if reduction != "none" or values_hidden():
+    if not isinstance(validate, bool) or values_hidden():
         return None
     p, q = views.values()
     if not (isinstance(p, View) and isinstance(q, View) and p.dim == q.dim == -1):
@@ -83,10 +85,10 @@ def _directly(op: RowOp, views: dict[str, Any], options: Options, parameters: tu
         return None
     recorded = (x.requires_grad or y.requires_grad) and torch.is_grad_enabled()
     if not validate:
-        return op.in_native((x, y), encodings, shape[:-1], parameters, recorded=recorded)
+        return op.in_native((x, y), Request(encodings, shape[:-1], parameters), recorded=recorded)
     limits = sum_tolerance(p.kind, shape[-1], x.dtype), sum_tolerance(q.kind, shape[-1], y.dtype)
     check = functools.partial(_check_values, views, (x, y), options)
-    return op.in_native((x, y), encodings, shape[:-1], parameters, None, limits, check, recorded=recorded)
+    return op.in_native((x, y), Request(encodings, shape[:-1], parameters, None, limits, check), recorded=recorded)
 
 
 def _check_values(views: dict[str, View], tensors: Sequence[Tensor], options: Options) -> None:
@@ -142,7 +144,7 @@ def _refuse(problem: str, got: str, expected: str, instead: str) -> NoReturn:
 
 
 def _check_devices(tensors: list[Tensor]) -> None:
-    if any([t.device != tensors[0].device for t in tensors]):
+    if any(t.device != tensors[0].device for t in tensors):
         devices = {str(t.device) for t in tensors}
         raise InputValueError(
             explain_problem(
