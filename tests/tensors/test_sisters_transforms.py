@@ -100,3 +100,13 @@ def test_compile_with_inductor_near_equality(rows):
     want = torch.autograd.grad(f(x, y).sum(), (x, y))
     for g, w in zip(torch.autograd.grad(value.sum(), (x, y)), want, strict=True):
         assert torch.allclose(g, w, rtol=1e-11, atol=1e-12 * w.abs().max().item())
+
+
+def test_compile_with_a_parameter_that_changes(rows):
+    p, q = (kb.Logits(t) for t in rows)
+    torch._dynamo.reset()
+    compiled = torch.compile(
+        lambda x, y, alpha: kb.skew_kl(kb.Logits(x), kb.Logits(y), alpha), fullgraph=True, backend="aot_eager"
+    )
+    for alpha in (0.1, 0.7):
+        assert close(compiled(*rows, alpha), kb.skew_kl(p, q, alpha))

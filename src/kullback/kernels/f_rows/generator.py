@@ -39,7 +39,7 @@ class Generator(NamedTuple):
 
     Attributes:
         from_p: m f(eˣ).
-        from_q: m f*(eˣ).
+        from_q: m f*(eˣ); None where f* = f, as for every symmetric divergence.
         only_p: f(0), the term per unit of p where q is zero.
         only_q: f*(0), the term per unit of q where p is zero.
         slope_p: The derivative with respect to p at p = 0 < q, f*'(0); None where it is infinite.
@@ -47,7 +47,7 @@ class Generator(NamedTuple):
     """
 
     from_p: Half
-    from_q: Half
+    from_q: Half | None
     only_p: float
     only_q: float
     slope_p: float | None
@@ -56,7 +56,7 @@ class Generator(NamedTuple):
     @property
     def frozen(self) -> Frozen:
         """Where the derivative at zero is infinite."""
-        return Frozen(self.slope_p is None, self.slope_q is None, math.isinf(self.only_p), math.isinf(self.only_q))
+        return Frozen(self.slope_p is None, self.slope_q is None, self.only_p == math.inf, self.only_q == math.inf)
 
 
 def f_divergence(p: Side, q: Side, generator: Generator) -> Tensor:
@@ -70,9 +70,9 @@ def f_divergence(p: Side, q: Side, generator: Generator) -> Tensor:
 def infinite_rows(pair: Pair, generator: Generator) -> Tensor | None:
     """Rows with a class that only one side has and that counts infinitely."""
     found = None
-    if math.isinf(generator.only_p):
+    if generator.only_p == math.inf:
         found = (pair.in_p & ~pair.in_q).any(-1)
-    if math.isinf(generator.only_q):
+    if generator.only_q == math.inf:
         other = (pair.in_q & ~pair.in_p).any(-1)
         found = other if found is None else found | other
     return found
@@ -89,7 +89,7 @@ def _inside(pair: Pair, generator: Generator) -> Tensor:
     p_larger = pair.log_ratio <= 0
     x = torch.where(p_larger, pair.log_ratio, -pair.log_ratio)
     m, log_m = torch.where(p_larger, pair.p, pair.q), torch.where(p_larger, pair.log_p, pair.log_q)
-    if generator.from_p is generator.from_q:
+    if generator.from_q is None:
         return generator.from_p(Larger(m, log_m, x))
     from_p = generator.from_p(Larger(m, log_m, torch.where(p_larger, x, 0.0)))
     from_q = generator.from_q(Larger(m, log_m, torch.where(p_larger, 0.0, x)))
@@ -97,7 +97,7 @@ def _inside(pair: Pair, generator: Generator) -> Tensor:
 
 
 def _outside(pair: Pair, generator: Generator) -> Tensor:
-    only_p, only_q = (0.0 if math.isinf(v) else v for v in (generator.only_p, generator.only_q))
+    only_p, only_q = (0.0 if v == math.inf else v for v in (generator.only_p, generator.only_q))
     where_q_is_zero = pair.p * only_p + (generator.slope_q or 0.0) * pair.zero_q
     where_p_is_zero = pair.q * only_q + (generator.slope_p or 0.0) * pair.zero_p
     both_zero = only_p * pair.zero_p + only_q * pair.zero_q

@@ -49,7 +49,7 @@ def scaled_js_value(p: Side, q: Side, beta: float) -> Tensor:
 def js_value(p: Side, q: Side) -> Tensor:
     """½ KL(p || m) + ½ KL(q || m), m = (p + q)/2."""
     half = math.log(2.0) / 2
-    return f_divergence(p, q, Generator(_js, _js, half, half, None, None))
+    return f_divergence(p, q, Generator(_js, None, half, half, None, None))
 
 
 def js_distance_value(p: Side, q: Side, unit: float) -> Tensor:
@@ -86,7 +86,7 @@ def _skewed_dual(x: Tensor, alpha: float, beta: float) -> Tensor:
 def _skewed_at_zero(alpha: float, beta: float) -> float:
     """f(0) = -log α - β = β²/2 + β³/3 + ..., 64 terms of which leave 1e-19 at β = ½."""
     if beta <= 0.5:
-        return math.fsum(beta**k / k for k in range(2, 66))
+        return sum(beta**k / k for k in range(2, 66))
     return -math.log(alpha) - beta if alpha > 0 else math.inf
 
 

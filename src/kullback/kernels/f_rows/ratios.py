@@ -18,12 +18,12 @@ _LARGEST_EXPONENT = 709.0
 
 def jeffreys_value(p: Side, q: Side) -> Tensor:
     """Σ (p - q)(log p - log q)."""
-    return f_divergence(p, q, Generator(_jeffreys, _jeffreys, math.inf, math.inf, None, None))
+    return f_divergence(p, q, Generator(_jeffreys, None, math.inf, math.inf, None, None))
 
 
 def hellinger_value(p: Side, q: Side) -> Tensor:
     """The root of ½ Σ (√p - √q)²."""
-    return root(f_divergence(p, q, Generator(_hellinger, _hellinger, 0.5, 0.5, None, None)))
+    return root(f_divergence(p, q, Generator(_hellinger, None, 0.5, 0.5, None, None)))
 
 
 def chi2_value(p: Side, q: Side) -> Tensor:
