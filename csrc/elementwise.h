@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "abi.h"
+#include "rows/call.h"
 
 namespace kullback {
 
@@ -32,6 +33,7 @@ struct InstructionSet {
     const char* name;
     const ElementwiseFunction* functions;
     int32_t function_count;
+    const RowKernels* rows;
 };
 
 }  // namespace kullback

@@ -144,7 +144,9 @@ constexpr ElementwiseFunction kFunctions[] = {
 
 #define KULLBACK_TEXT_(name) #name
 #define KULLBACK_TEXT(name) KULLBACK_TEXT_(name)
+extern const RowKernels kRows;
 extern const InstructionSet kSet;
-const InstructionSet kSet = {KULLBACK_TEXT(KULLBACK_SET), kFunctions, int32_t(sizeof(kFunctions) / sizeof(kFunctions[0]))};
+const InstructionSet kSet = {KULLBACK_TEXT(KULLBACK_SET), kFunctions, int32_t(sizeof(kFunctions) / sizeof(kFunctions[0])),
+                             &kRows};
 
 }  // namespace kullback::KULLBACK_SET

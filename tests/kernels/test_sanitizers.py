@@ -15,11 +15,12 @@ FLAGS = ["-std=c++17", "-O1", "-g", "-fsanitize=address,undefined", "-fno-saniti
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ to build the sanitized library with")
 @pytest.mark.skipif(not SOURCES.is_dir(), reason="the native sources are not part of this installation")
-def test_no_access_out_of_bounds_and_no_undefined_behaviour(tmp_path):
+@pytest.mark.parametrize("driver", ["sanitize_driver.cpp", "sanitize_rows.cpp"])
+def test_no_access_out_of_bounds_and_no_undefined_behaviour(tmp_path, driver):
     program = tmp_path / "driver"
-    names = ["api.cpp", "dispatch.cpp", "memory.cpp", "parallel.cpp", "kernels.cpp"]
-    sources = [Path(__file__).with_name("sanitize_driver.cpp"), *(SOURCES / name for name in names)]
-    command = ["g++", *FLAGS, "-DKULLBACK_SET=baseline", *map(str, sources), "-ldl", "-o", str(program)]
+    names = ["api.cpp", "dispatch.cpp", "memory.cpp", "parallel.cpp", "kernels.cpp", "rows/api.cpp", "rows/rows.cpp"]
+    sources = [Path(__file__).with_name(driver), *(SOURCES / name for name in names)]
+    command = ["g++", *FLAGS, f"-I{SOURCES}", "-DKULLBACK_SET=baseline", *map(str, sources), "-ldl", "-o", str(program)]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     if "libasan" in built.stderr or "libubsan" in built.stderr:
         pytest.skip("the sanitizer runtimes are not installed")

@@ -14,7 +14,6 @@ import pytest
 import kullback as kb
 
 PENDING: dict[str, str] = {
-    "jeffreys": "tensors",
     "kl_divergence": "pairs",
     "kl_method": "pairs",
     "register_kl": "pairs",

@@ -44,7 +44,7 @@ def classes_last(tensor: Tensor, dim: int, name: str) -> Tensor:
                 f"{name} has no classes.", got=f"shape {tuple(tensor.shape)}, dim={dim}", expected="at least one class"
             )
         )
-    return tensor.movedim(dim, -1)
+    return tensor if dim in (-1, tensor.dim() - 1) else tensor.movedim(dim, -1)
 
 
 def check_class_counts(p: Tensor, q: Tensor) -> None:
@@ -71,6 +71,9 @@ def check_class_counts(p: Tensor, q: Tensor) -> None:
 
 def batch_shape(*tensors: Tensor) -> torch.Size:
     """The broadcast shape of the batch dimensions of tensors whose classes are last."""
+    first = tensors[0].shape
+    if all(t.shape == first for t in tensors):
+        return first[:-1]
     try:
         shape: torch.Size = torch.broadcast_shapes(*(t.shape[:-1] for t in tensors))  # type: ignore[no-untyped-call]
     except RuntimeError:

@@ -9,6 +9,7 @@ of the tensor's dtype, eps' that of the accumulation (never coarser than float32
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Literal, NamedTuple
@@ -107,17 +108,14 @@ def _logits(block: Tensor, _: torch.dtype) -> list[_Check]:
 
 def _log_probs(block: Tensor, dtype: torch.dtype) -> list[_Check]:
     top = block.amax(-1)
-    classes = block.shape[-1]
-    tolerance = (4 + math.log(classes)) * torch.finfo(dtype).eps + _summation(classes, dtype)
+    tolerance = sum_tolerance("LogProbs", block.shape[-1], dtype)
     log_sum = torch.logsumexp(block, -1)
     return [_not_numbers(top), _infinite(top), _empty(top), _Check(log_sum.abs() > tolerance, _explain_log_probs)]
 
 
 def _probs(block: Tensor, dtype: torch.dtype) -> list[_Check]:
     total = block.sum(-1)
-    classes = block.shape[-1]
-    info = torch.finfo(dtype)
-    tolerance = 4 * info.eps + _summation(classes, dtype) + classes * info.tiny * info.eps
+    tolerance = sum_tolerance("Probs", block.shape[-1], dtype)
     return [
         _not_numbers(total),
         _Check(block.amin(-1) < 0, _explain_negative),
@@ -143,9 +141,15 @@ _CHECKS: dict[Kind, Callable[[Tensor, torch.dtype], list[_Check]]] = {
 }
 
 
-def _summation(classes: int, dtype: torch.dtype) -> float:
+@functools.cache
+def sum_tolerance(kind: Kind, classes: int, dtype: torch.dtype) -> float:
+    """How far from 1 the sum of a row may be (or from 0 its logarithm); infinite where nothing is promised of it."""
+    info = torch.finfo(dtype)
     accumulation = torch.float64 if dtype == torch.float64 else torch.float32
-    return 2 * math.sqrt(classes) * torch.finfo(accumulation).eps
+    summation = 2 * math.sqrt(classes) * torch.finfo(accumulation).eps
+    if kind == "LogProbs":
+        return (4 + math.log(classes)) * info.eps + summation
+    return 4 * info.eps + summation + classes * info.tiny * info.eps if kind == "Probs" else math.inf
 
 
 def _not_numbers(row_statistic: Tensor) -> _Check:

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 
 _FILE_NAMES = {"win32": "libkullback_native.dll", "darwin": "libkullback_native.dylib"}
 
@@ -77,6 +77,9 @@ def _declare(library: ctypes.CDLL) -> None:
         *(pointer, pointer, pointer, pointer),
         *(integer, pointer),
     ]
+    for rows in (library.kullback_rows_forward, library.kullback_rows_backward):
+        rows.argtypes = [ctypes.c_char_p]
+        rows.restype = long
 
 
 def _candidates(name: str) -> list[Path]:

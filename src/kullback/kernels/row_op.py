@@ -6,7 +6,8 @@ operations that reduce the last dimension. This module gives it everything else:
 | the call happens                        | and runs                                                               |
 |-----------------------------------------|------------------------------------------------------------------------|
 | inside vmap, grad, jvp; while compiling | the function itself, on whole tensors, so that the transform follows it |
-| in plain eager mode                     | block by block; backward and double backward recompute each block      |
+| in plain eager mode, on CPU             | native code where there is some that serves these tensors               |
+| in plain eager mode, otherwise          | block by block; backward and double backward recompute each block      |
 
 so that memory beyond the inputs and their gradients is one number per row and the temporaries of one block. A side
 that needs no gradient costs nothing, a broadcast batch dimension is never expanded, a row outside `keep` is replaced
@@ -15,6 +16,7 @@ before anything is computed from it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,7 +26,8 @@ from torch import Tensor
 
 from kullback._core.dtypes import needs_compensation, result_dtype, work_dtype
 from kullback._core.shapes import batch_shape, block_of, blocks
-from kullback.kernels.levels import is_batch_of_gradients, tracer_active, transform_active
+from kullback.kernels.levels import is_batch_of_gradients, is_plain, tracer_active, transform_active
+from kullback.kernels.native_rows import NativeRows, Request, statistics_for
 from kullback.kernels.sides import Encoding, Side, read_side
 
 Value = Callable[..., Tensor]
@@ -40,10 +43,12 @@ class RowOp:
         gradients: `(needs, *sides, *options) -> one tensor or None per side`: the derivative with respect to what the
             user handed over (logits, or weights for a linear encoding), itself differentiable. Without it the
             gradient of `value` is taken by autograd.
+        native: The same function in native code, indistinguishable but for time and memory.
 
     Example:
         >>> import torch
-        >>> from kullback.kernels.sides import Encoding
+        >>> from kullback.kernels.native_rows import NativeRows, Request, statistics_for
+    from kullback.kernels.sides import Encoding
         >>> log_normaliser = RowOp(lambda side: torch.logsumexp(side.log, -1))
         >>> log_normaliser((torch.zeros(2, 4),), (Encoding(),)).exp()
         tensor([4., 4.])
@@ -51,9 +56,16 @@ class RowOp:
 
     value: Value
     gradients: Gradients | None = None
+    native: NativeRows | None = None
 
     def __call__(
-        self, tensors: Sequence[Tensor], encodings: Sequence[Encoding], *options: Any, keep: Tensor | None = None
+        self,
+        tensors: Sequence[Tensor],
+        encodings: Sequence[Encoding],
+        *options: Any,
+        keep: Tensor | None = None,
+        tolerances: Sequence[float] = (math.inf, math.inf),
+        check: Callable[[], None] | None = None,
     ) -> Tensor:
         """One value per row.
 
@@ -62,28 +74,49 @@ class RowOp:
             encodings: What each tensor holds.
             options: Handed to `value` and `gradients`.
             keep: Boolean over rows; a row that is not kept gives 0 and zero gradient whatever it holds.
+            tolerances: How far from 0 the log of the sum of each side's rows may be; needed with `check`.
+            check: Raises where the values of a tensor are impossible. Native code notices suspicious rows on its way
+                and asks only then; the reference asks first.
         """
         batch = batch_shape(*tensors)
+        followed = torch.compiler.is_compiling() or transform_active() or tracer_active()
+        recorded = not followed and torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+        if not followed and self.native is not None and self.native.serves(tensors, encodings):
+            request = Request(encodings, batch, options, keep, tolerances, check)
+            return self.in_native(tensors, request, recorded=recorded)
+        if check is not None:
+            check()
         tensors = [t[(None,) * (len(batch) + 1 - t.dim())] for t in tensors]
         keep = None if keep is None else keep.expand(batch)
-        work = work_dtype(tensors[0].device)
-        followed = torch.compiler.is_compiling() or transform_active() or tracer_active()
-        run = _Run(
-            op=self,
-            encodings=tuple(encodings),
-            options=options,
-            batch=batch,
-            result=result_dtype(*tensors),
-            work=work,
-            compensated=needs_compensation(work, *tensors),
-            visible=not followed and tensors[0].device.type == "cpu",
-        )
+        run = _run_of(self, Request(encodings, batch, options), tensors, followed=followed)
         if followed:
             return run.whole(tensors, keep)
-        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        if recorded:
             rows: Tensor = _Rows.apply(run, keep, *tensors)
             return rows
         return run.rows(tensors, keep)
+
+    def in_native(self, tensors: Sequence[Tensor], request: Request, *, recorded: bool) -> Tensor:
+        """The same where native code serves the tensors and nobody follows the call."""
+        assert self.native is not None
+        if recorded:
+            rows: Tensor = _NativeRows.apply(self, request, *tensors)
+            return rows
+        return self.native.forward(tensors, request)
+
+
+def _run_of(op: RowOp, request: Request, tensors: Sequence[Tensor], *, followed: bool = False) -> _Run:
+    work = work_dtype(tensors[0].device)
+    return _Run(
+        op=op,
+        encodings=tuple(request.encodings),
+        options=request.options,
+        batch=request.batch,
+        result=result_dtype(*tensors),
+        work=work,
+        compensated=needs_compensation(work, *tensors),
+        visible=not followed and tensors[0].device.type == "cpu",
+    )
 
 
 @dataclass(frozen=True)
@@ -153,11 +186,42 @@ class _Rows(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         keep, *tensors = ctx.saved_tensors
         needs = ctx.needs_input_grad[2:]
-        if _followed(grad):
-            found = _differentiable_gradients(ctx.run, grad, keep, tensors, needs)
-        else:
-            found = _Gradients.apply(ctx.run, needs, keep, grad, *tensors)
-        return (None, None, *_fill(found, needs))
+        return (None, None, *_fill(_first_derivative(ctx.run, grad, keep, tensors, needs), needs))
+
+
+class _NativeRows(torch.autograd.Function):
+    """In native code, saving a few numbers per row as well; the reference does what is not a first derivative."""
+
+    @staticmethod
+    def forward(ctx: Any, op: RowOp, request: Request, *tensors: Tensor) -> Tensor:
+        assert op.native is not None
+        statistics = statistics_for(tensors[0], request.batch)
+        rows = op.native.forward(tensors, request, statistics)
+        ctx.op, ctx.request = op, request
+        ctx.save_for_backward(statistics, *tensors)
+        return rows
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        op, request, native = ctx.op, ctx.request, ctx.op.native
+        statistics, *tensors = ctx.saved_tensors
+        needs, batch = ctx.needs_input_grad[2:], request.batch
+        shared = any(need and t.shape[:-1] != batch for t, need in zip(tensors, needs, strict=True))
+        if not (shared or torch.is_grad_enabled() or _followed(grad)) and is_plain(grad):
+            return (None, None, *_fill(native.backward(grad, statistics, tensors, request, needs), needs))
+        whole = [t[(None,) * (len(batch) + 1 - t.dim())] for t in tensors]
+        keep = None if request.keep is None else request.keep.expand(batch)
+        found = _fill(_first_derivative(_run_of(op, request, whole), grad, keep, whole, needs), needs)
+        return (None, None, *(None if g is None else g.reshape(t.shape) for g, t in zip(found, tensors, strict=True)))
+
+
+def _first_derivative(
+    run: _Run, grad: Tensor, keep: Tensor | None, tensors: Sequence[Tensor], needs: Sequence[bool]
+) -> Sequence[Tensor]:
+    if _followed(grad):
+        return _differentiable_gradients(run, grad, keep, tensors, needs)
+    found: Sequence[Tensor] = _Gradients.apply(run, needs, keep, grad, *tensors)
+    return found
 
 
 class _Gradients(torch.autograd.Function):

@@ -12,6 +12,8 @@ from kullback._core.errors import InputTypeError, InputValueError, explain_probl
 from kullback._core.validation import Kind
 from kullback.kernels.sides import Encoding
 
+_LOGARITHMS, _WEIGHTS = Encoding(), Encoding(linear=True)
+
 
 class View:
     """A tensor together with what its numbers are and which dimension holds the classes.
@@ -35,7 +37,7 @@ class View:
     @property
     def encoding(self) -> Encoding:
         """How a kernel reads the numbers."""
-        return Encoding()
+        return _LOGARITHMS
 
     def with_tensor(self, tensor: Tensor, dim: int | None = None) -> View:
         """The same kind of view of another tensor."""
@@ -87,7 +89,7 @@ class Probs(View):
     @property
     def encoding(self) -> Encoding:
         """Weights, not logarithms."""
-        return Encoding(linear=True)
+        return _WEIGHTS
 
 
 class Counts(View):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from kullback._core.errors import InputValueError, explain_problem
+from kullback._core.progress import follow
 from kullback.testing.report import Finding, Report
 
 
@@ -66,7 +67,7 @@ class Battery(Generic[SubjectT]):
         """Run the selected checks on `subject` and gather what they find."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            findings = tuple(_run_one(check, subject) for check in self._select(only, skip))
+            findings = tuple(_run_one(check, subject) for check in follow(self._select(only, skip), f"checking {name}"))
         # One line a warning, without torch's note of its own source line; the same text again says nothing new.
         lines = (str(w.message).strip().splitlines()[0].partition(" (Triggered internally")[0] for w in caught)
         texts = dict.fromkeys(f"{w.category.__name__}: {line}" for w, line in zip(caught, lines, strict=True))

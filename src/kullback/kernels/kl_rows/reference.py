@@ -24,7 +24,7 @@ from kullback._core.exponential import expm1mx
 from kullback.kernels.sides import Side, both, where
 
 
-class _Centred(NamedTuple):
+class Centred(NamedTuple):
     """The quantities of the formula above; everything per class is finite and zero where it has no meaning."""
 
     p: Tensor  # probabilities of p
@@ -38,14 +38,14 @@ class _Centred(NamedTuple):
 
 def kl_value(p: Side, q: Side) -> Tensor:
     """KL(p || q) per row."""
-    centred = _centre(p, q)
+    centred = centre(p, q)
     kl = centred.kl if centred.infinite is None else torch.where(centred.infinite, torch.inf, centred.kl)
     return kl.squeeze(-1)
 
 
 def kl_gradients(needs: Sequence[bool], p: Side, q: Side) -> tuple[Tensor | None, Tensor | None]:
     """∂KL/∂p and ∂KL/∂q, each with respect to logits, or to weights where the side is linear."""
-    centred = _centre(p, q)
+    centred = centre(p, q)
     found = _gradient_to_p(centred, p) if needs[0] else None, _gradient_to_q(centred, p, q) if needs[1] else None
     if centred.infinite is None:
         return found
@@ -53,7 +53,8 @@ def kl_gradients(needs: Sequence[bool], p: Side, q: Side) -> tuple[Tensor | None
     return to_p, to_q
 
 
-def _centre(p: Side, q: Side) -> _Centred:
+def centre(p: Side, q: Side) -> Centred:
+    """The centred log-ratio of two sides and the divergence that follows from it."""
     shared = both(p.support, q.support)
     top = p.log.amax(-1, keepdim=True).detach()
     top = where(None if p.support is None else top != -torch.inf, top, 0.0)
@@ -89,7 +90,7 @@ def _centre(p: Side, q: Side) -> _Centred:
         terms = torch.where(p.support, terms, _outside(q, t, most, top + log_total + mean + rest))
     extra = terms.sum(-1, keepdim=True)
     kl = torch.where(most > 0, most + torch.log(scale + extra), torch.log1p(extra))
-    return _Centred(probs, v, t, most, scale + extra, kl, _infinite_rows(p.support, q.support))
+    return Centred(probs, v, t, most, scale + extra, kl, _infinite_rows(p.support, q.support))
 
 
 def _inside(probs: Tensor, v: Tensor, t: Tensor, most: Tensor, *, visible: bool) -> Tensor:
@@ -109,13 +110,13 @@ def _outside(q: Side, t: Tensor, most: Tensor, centre: Tensor) -> Tensor:
     return where(q.support, torch.exp(where(q.support, t - most, 0.0)), 0.0)
 
 
-def _gradient_to_p(c: _Centred, p: Side) -> Tensor:
+def _gradient_to_p(c: Centred, p: Side) -> Tensor:
     """-p v; per weight, p is one over the sum of the weights."""
     probs = c.p if p.weight is None else 1 / p.weight.sum(-1, keepdim=True)
     return where(p.support, -probs * c.v, 0.0)
 
 
-def _gradient_to_q(c: _Centred, p: Side, q: Side) -> Tensor:
+def _gradient_to_q(c: Centred, p: Side, q: Side) -> Tensor:
     """The difference q - p, as p expm1(log q/p) while KL is small: the logarithm is then as accurate as v."""
     log_ratio = where(p.support, c.v - c.kl, 0.0)
     if q.weight is not None:

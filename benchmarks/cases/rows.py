@@ -1,0 +1,180 @@
+"""The row kernels: KL of float32 and bfloat16 logits, forward and with a fresh gradient, at the sizes that matter."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+
+from benchmarks.registry import case
+
+SIZES = {
+    "256 x 65536": (256, 65_536),
+    "256 x 131072": (256, 131_072),
+    "4096 x 1024": (4096, 1024),
+    "65536 x 64": (65_536, 64),
+    "64 x 1000": (64, 1000),
+    "32 x 10": (32, 10),
+    "1 x 10": (1, 10),
+}
+HALF = {"256 x 65536": (256, 65_536), "4096 x 1024": (4096, 1024)}
+
+
+class State(NamedTuple):
+    a: torch.Tensor
+    b: torch.Tensor  # the gradient, where there is one, is taken with respect to this
+
+
+def draw(size: tuple[int, int], dtype: torch.dtype = torch.float32) -> State:
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(size, generator=generator).to(dtype) for _ in range(2))
+    return State(a, b)
+
+
+@case("rows-forward", group="rows", sizes=SIZES, rtol=1e-5)
+def forward(size: tuple[int, int]) -> State:
+    """KL of two float32 tensors of logits, one value per row."""
+    return draw(size)
+
+
+@case("rows-backward", group="rows", sizes=SIZES, rtol=1e-4, floor=1e-6)
+def backward(size: tuple[int, int]) -> State:
+    """The same, and the gradient to q in fresh memory."""
+    return draw(size)
+
+
+@case("rows-forward-bfloat16", group="rows", sizes=HALF, rtol=1e-5)
+def forward_bfloat16(size: tuple[int, int]) -> State:
+    """KL of two bfloat16 tensors of logits; torch converts to float32 first, or its result would be wrong."""
+    return draw(size, torch.bfloat16)
+
+
+@case("rows-backward-bfloat16", group="rows", sizes=HALF, rtol=1e-2, floor=1e-5)
+def backward_bfloat16(size: tuple[int, int]) -> State:
+    """The same, and the gradient to q, in bfloat16 and fresh memory."""
+    return draw(size, torch.bfloat16)
+
+
+@case("rows-mixed", group="rows", sizes={"256 x 65536": (256, 65_536), "4096 x 1024": (4096, 1024)}, rtol=1e-5)
+def mixed(size: tuple[int, int]) -> State:
+    """KL of float32 probabilities against logits."""
+    a, b = draw(size)
+    return State(a.softmax(-1), b)
+
+
+def blocks(state: State) -> Any:
+    return zip(state.a.split(16), state.b.split(16), strict=True)
+
+
+def truth_of_rows(log_p: torch.Tensor, log_q: torch.Tensor) -> torch.Tensor:
+    v = log_q - log_p
+    return (log_p.exp() * (torch.expm1(v) - v)).sum(-1)
+
+
+def value_truth(state: State) -> torch.Tensor:
+    return torch.cat([truth_of_rows(a.double().log_softmax(-1), b.double().log_softmax(-1)) for a, b in blocks(state)])
+
+
+def gradient_truth(state: State) -> tuple[torch.Tensor, torch.Tensor]:
+    grad = torch.cat([(b.double().softmax(-1) - a.double().softmax(-1)).float() for a, b in blocks(state)])
+    return value_truth(state), grad
+
+
+def mixed_truth(state: State) -> torch.Tensor:
+    rows = [truth_of_rows((p.double() / p.double().sum(-1, keepdim=True)).log(), b.double().log_softmax(-1))
+            for p, b in blocks(state)]  # fmt: skip
+    return torch.cat(rows)
+
+
+def textbook(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    log_p, log_q = F.log_softmax(a, -1, dtype=torch.float32), F.log_softmax(b, -1, dtype=torch.float32)
+    return F.kl_div(log_q, log_p, log_target=True, reduction="none").sum(-1)
+
+
+def mixed_textbook(p: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return F.kl_div(F.log_softmax(b, -1), p, reduction="none").sum(-1)
+
+
+@functools.cache
+def compiled() -> Callable[..., torch.Tensor]:
+    return torch.compile(textbook, dynamic=False)
+
+
+def ours(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    import kullback
+
+    return kullback.kl(kullback.Logits(a), kullback.Logits(b))
+
+
+def ours_mixed(p: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    import kullback
+
+    return kullback.kl(kullback.Probs(p), kullback.Logits(b))
+
+
+def plainly(function: Callable[..., torch.Tensor]) -> Callable[[State], torch.Tensor]:
+    def run(state: State) -> torch.Tensor:
+        with torch.no_grad():
+            return function(*state)
+
+    return run
+
+
+def with_gradient(function: Callable[..., torch.Tensor]) -> Callable[[State], tuple[torch.Tensor, torch.Tensor]]:
+    def run(state: State) -> tuple[torch.Tensor, torch.Tensor]:
+        b = state.b.detach().requires_grad_()
+        value = function(state.a, b)
+        return value.detach(), torch.autograd.grad(value.sum(), b)[0]
+
+    return run
+
+
+def jitted(state: State, *, gradient: bool) -> Any:
+    run, inputs = _jax(gradient)
+    a, b = inputs(state)
+    found = run(a, b)
+    as_torch = torch.utils.dlpack.from_dlpack
+    return tuple(map(as_torch, found)) if gradient else as_torch(found)
+
+
+@functools.cache
+def _jax(gradient: bool) -> tuple[Callable[..., Any], Callable[[State], Any]]:
+    import jax
+
+    def rows(a: Any, b: Any) -> Any:
+        log_p, log_q = jax.nn.log_softmax(a), jax.nn.log_softmax(b)
+        return (jax.numpy.exp(log_p) * (log_p - log_q)).sum(-1)
+
+    def both(a: Any, b: Any) -> Any:
+        value, pull = jax.vjp(lambda q: rows(a, q), b)
+        return value, pull(jax.numpy.ones_like(value))[0]
+
+    return jax.jit(both if gradient else rows), lambda state: tuple(jax.dlpack.from_dlpack(t) for t in state)
+
+
+def read_both(state: State) -> torch.Tensor:
+    """The time that memory takes: a sum of each tensor."""
+    return state.a.sum() + state.b.sum()
+
+
+for rows_case in (forward, forward_bfloat16):
+    rows_case.truth(value_truth)
+    rows_case.contender("kullback", needs=("kullback:kl", "kullback:Logits"))(plainly(ours))
+    rows_case.contender("torch eager")(plainly(textbook))
+    rows_case.contender("torch.compile")(plainly(compiled()))
+    rows_case.contender("sum of both (reading only)")(read_both)
+forward.contender("jax.jit", needs=("jax",))(functools.partial(jitted, gradient=False))
+
+for rows_case in (backward, backward_bfloat16):
+    rows_case.truth(gradient_truth)
+    rows_case.contender("kullback", needs=("kullback:kl", "kullback:Logits"))(with_gradient(ours))
+    rows_case.contender("torch eager")(with_gradient(textbook))
+    rows_case.contender("torch.compile")(with_gradient(compiled()))
+backward.contender("jax.jit", needs=("jax",))(functools.partial(jitted, gradient=True))
+
+mixed.truth(mixed_truth)
+mixed.contender("kullback", needs=("kullback:kl", "kullback:Probs"))(plainly(ours_mixed))
+mixed.contender("torch eager")(plainly(mixed_textbook))

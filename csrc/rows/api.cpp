@@ -1,0 +1,62 @@
+// The exported functions of the row kernels: threads around the kernels of the chosen instruction set.
+#include <atomic>
+
+#include "../abi.h"
+#include "../dispatch.h"
+#include "../memory.h"
+#include "../parallel.h"
+#include "call.h"
+
+namespace kullback {
+namespace {
+
+constexpr int64_t kGrain = 16384;                // elements of one side that a thread takes at once
+constexpr int64_t kParallelFrom = 32768;         // below, waking a second thread costs more than it saves
+constexpr int64_t kHugeFrom = int64_t(8) << 20;  // bytes
+constexpr int64_t kElementSize[] = {8, 4, 2, 2};
+
+bool acceptable(const RowsCall& call) {
+    if (call.rows < 0 || call.classes <= 0) return false;
+    for (const RowsSide& side : call.sides) {
+        if (side.dtype < 0 || side.dtype > 3 || (side.data == nullptr && call.rows > 0)) return false;
+        if (!call.wide && (side.dtype == 0 || side.linear)) return false;
+    }
+    return true;
+}
+
+int64_t run(const RowsCall& call, RowsKernel kernel) {
+    const int64_t grain = call.classes >= kGrain ? 1 : kGrain / call.classes;
+    const int32_t threads = call.rows * call.classes < kParallelFrom ? 1 : static_cast<int32_t>(call.threads);
+    std::atomic<int64_t> reported{0};
+    parallel_for(call.rows, grain, threads, [&](int64_t begin, int64_t end) {
+        const int64_t found = kernel(call, begin, end);
+        if (found) reported.fetch_or(found, std::memory_order_relaxed);
+    });
+    return reported.load();
+}
+
+}  // namespace
+}  // namespace kullback
+
+using namespace kullback;
+
+// Returns the sides that may break the rules of their view (1: p, 2: q, added up), or -1 for a request that makes no sense.
+KULLBACK_API int64_t kullback_rows_forward(const RowsCall* call) {
+    if (call == nullptr || !acceptable(*call)) return -1;
+    if (call->rows == 0) return 0;
+    if (call->value == nullptr) return -1;
+    return run(*call, instruction_set().rows->forward);
+}
+
+// Returns 0, or -1 for a request that makes no sense.
+KULLBACK_API int64_t kullback_rows_backward(const RowsCall* call) {
+    if (call == nullptr || !acceptable(*call)) return -1;
+    if (call->rows == 0) return 0;
+    if (call->statistics == nullptr || call->grad == nullptr) return -1;
+    if (call->sides[0].gradient == nullptr && call->sides[1].gradient == nullptr) return -1;
+    for (const RowsSide& side : call->sides) {
+        const int64_t bytes = call->rows * call->classes * kElementSize[side.dtype];
+        if (side.gradient != nullptr && bytes >= kHugeFrom) advise_huge_pages(side.gradient, static_cast<size_t>(bytes));
+    }
+    return run(*call, instruction_set().rows->backward);
+}

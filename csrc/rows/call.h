@@ -1,0 +1,67 @@
+// A request to the row kernels, as Python packs it (src/kullback/kernels/native_rows.py): fields of 8 bytes, in this order.
+#pragma once
+
+#include <cstdint>
+
+namespace kullback {
+
+// Which function of two rows.
+enum class RowFunction : int64_t {
+    kKl = 0,        // KL(p || q)
+    kSkewKl = 1,    // KL(p || m), m = w p + (1 - w) q
+    kMixture = 2,   // w KL(p || m) + (1 - w) KL(q || m)
+};
+
+// One side: where its rows are and what their numbers mean.
+struct RowsSide {
+    const void* data;
+    void* gradient;        // contiguous rows of the same dtype, or null; backward only
+    int64_t row_stride;    // in elements; 0 repeats one row
+    int64_t class_stride;
+    int64_t dtype;         // as abi.h numbers them
+    int64_t linear;        // 1: weights; 0: logarithms of weights
+    double smoothing;      // added to every weight
+    double tolerance;      // how far from 0 the log of a row's sum may be before the row is reported
+};
+
+// What the backward pass knows of a row without reading it. Log-weights are a = log p's - shift[0], b = log q's - shift[1].
+struct RowStatistics {
+    double shift[2];
+    double scale[2], total[2];  // sum e^a = 2^scale[0] total[0], sum e^b = 2^scale[1] total[1]
+    double gap, gap_low;        // log of the ratio of these sums, b's over a's, as an unevaluated sum
+    double kl;                  // KL(p || q)
+    int64_t state;              // of RowState, added up
+};
+
+enum RowState : int64_t {
+    kClean = 0,
+    kMasked = 1,     // a log-weight is -inf
+    kDouble = 2,     // computed in double although the input is narrower
+    kInfinite = 4,   // q is zero where p is not
+    kAbsent = 8,     // the row is left out
+    kUndefined = 16  // NaN, +inf, or no weight at all
+};
+
+struct RowsCall {
+    int64_t function;            // RowFunction
+    int64_t rows, classes;
+    int64_t wide;                // 1: computation is in double; 0: in float where that is accurate enough
+    int64_t result_wide;         // 1: value and grad are double; 0: float
+    int64_t threads;
+    const int64_t* layout;       // null, or {dimensions, sizes, p's strides, q's strides} of a batch with jumps
+    const uint8_t* keep;         // null, or one byte a row: 0 leaves it out
+    RowStatistics* statistics;   // null if no backward pass will follow
+    void* value;                 // forward
+    const void* grad;            // backward: incoming gradient of each row
+    double weight;               // w of the mixtures
+    RowsSide sides[2];
+};
+
+// Rows [begin, end). The forward pass returns 1 for a row of p, 2 for a row of q that may break the rules of its view, added up.
+using RowsKernel = int64_t (*)(const RowsCall&, int64_t begin, int64_t end);
+
+struct RowKernels {
+    RowsKernel forward, backward;
+};
+
+}  // namespace kullback

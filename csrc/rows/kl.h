@@ -1,0 +1,120 @@
+// KL(p || q) of one row, and the statistics from which every gradient and every mixture follows.
+//
+// With a and b the log-weights, u = b - a and D = log sum e^b - log sum e^a, the log-ratio is v = log q/p = u - D, and
+//
+//     KL = D - E_p u                                                        the direct form: one pass,
+//     KL = sum_{p>0} p phi(v) + sum_{p=0} q,   phi(x) = e^x - 1 - x >= 0     every term non-negative: a second pass.
+//
+// The direct form is off by the rounding of its terms. A row of floats is summed with a relative error of at most about
+// 1e-7 in e^a and e^b, which moves KL by 1e-7 (1 + E_p|v|), and of 6e-8 |u| in E_p u; E_p|v| <= KL + sqrt(2 KL) and
+// |u| <= |v| + |D|. All of that is below 1e-6 KL where KL >= (1 + |D|/4)/4. The second form is taken elsewhere. An error d of D
+// changes it by phi(d) only, and E = sum p v = d - KL, found on the way, tells d = log1p(X + E): X - phi(d) is the result.
+#pragma once
+
+#include "sums.h"
+
+namespace kullback::KULLBACK_SET {
+
+inline bool direct_form_is_accurate(double kl, double gap) { return kl >= 0.25 + 0.0625 * magnitude(gap); }
+
+// Probabilities and log-ratios of one row from its statistics.
+template <class T>
+struct Normalised {
+    T scale_p, scale_q;
+    T over_p, over_q;
+    T gap_high, gap_low;
+
+    explicit Normalised(const RowStatistics& s)
+        : scale_p(T(s.scale[0])),
+          scale_q(T(s.scale[1])),
+          over_p(T(1 / s.total[0])),
+          over_q(T(1 / s.total[1])),
+          gap_high(T(s.gap)),
+          gap_low(T((s.gap - double(gap_high)) + s.gap_low)) {}
+
+    Vector<T> p(Vector<T> a) const { return scaled_exp<T>(a, fill(scale_p)) * over_p; }
+    Vector<T> q(Vector<T> b) const { return scaled_exp<T>(b, fill(scale_q)) * over_q; }
+
+    // u is kept exactly: where both sides carry a large common shift, v is what its rounding would have taken away.
+    Vector<T> log_ratio(Vector<T> a, Vector<T> b) const {
+        const Difference<Vector<T>> u = exact_difference(b, a);
+        return (u.high - gap_high) + (u.low - gap_low);
+    }
+};
+
+struct Moments {
+    double excess;  // sum p phi(v) + q outside the support of p
+    double mean;    // sum p v
+};
+
+template <class T, bool kHasMask>
+Moments second_pass(const RowPair<T>& row, const RowStatistics& statistics) {
+    using V = Vector<T>;
+    using M = Mask<T>;
+    constexpr int kCount = Lanes<T>::kCount;
+    const Normalised<T> is(statistics);
+    Accumulator<T> excess, mean;
+    row.template each_block<kHasMask>([&](const T* a, const T* b, int64_t count, int64_t) {
+        Accumulator<T> block_excess, block_mean;
+        for (int64_t i = 0; i < rounded_up<T>(count); i += kGroup<T>) {
+            V sum_excess{}, sum_mean{};
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; ++j) {
+                const V x = load_lanes(a + i + j * kCount), y = load_lanes(b + i + j * kCount);
+                V p = is.p(x), v = is.log_ratio(x, y);
+                M far = magnitude_of(v) > T(1);
+                if constexpr (kHasMask) {
+                    const M in_p = x > -kInfinity<T>, in_q = y > -kInfinity<T>;
+                    p = in_p ? p : V{};
+                    v = in_p & in_q ? v : V{};
+                    far = (far & in_p & in_q) | (in_q & ~in_p);
+                }
+                const V weighted = p * v;
+                V terms = weighted * v * exp_remainder<T>(v);
+                // p e^v = q neither overflows nor needs a p that underflowed.
+                if (any(far)) terms = far ? is.q(y) - (p + weighted) : terms;
+                sum_excess += terms, sum_mean += weighted;
+            }
+            block_excess.add(sum_excess), block_mean.add(sum_mean);
+        }
+        excess.add(block_excess), mean.add(block_mean);
+    });
+    return {excess.total(), mean.total()};
+}
+
+// y - log(1 + y) >= 0.
+inline double log1p_remainder(double y) { return -log1pmx_of(y); }
+
+// Completes the statistics of a finite row from its sums.
+template <class T, bool kHasMask>
+void finish_row(const RowPair<T>& row, const RowSums& sums, RowStatistics& s) {
+    s.scale[0] = sums.scale_p, s.scale[1] = sums.scale_q;
+    s.total[0] = sums.total_p, s.total[1] = sums.total_q;
+    const double orders = sums.scale_q - sums.scale_p;
+    // A large multiple of log 2 does not round away the rest.
+    const Difference<double> gap = exact_difference(
+        orders * Format<double>::kLog2High,
+        -(std::log1p((sums.total_q - sums.total_p) / sums.total_p) + orders * Format<double>::kLog2Low));
+    s.gap = gap.high, s.gap_low = gap.low;
+    if (sums.leaks) {
+        s.kl = kInfinity<double>;
+        s.state |= kInfinite;
+        return;
+    }
+    s.kl = (s.gap - sums.cross / sums.total_p) + s.gap_low;
+    if (direct_form_is_accurate(s.kl, s.gap)) return;
+    for (int round = 0; round < 3; ++round) {
+        const Moments m = second_pass<T, kHasMask>(row, s);
+        const double moved = m.excess + m.mean;
+        const double correction = log1p_remainder(moved);
+        const double shift = std::log1p(moved);
+        s.kl = m.excess > correction ? m.excess - correction : 0.0;
+        s.total[1] *= std::exp(shift);
+        const Difference<double> moved_gap = exact_difference(s.gap, -(s.gap_low + shift));
+        s.gap = moved_gap.high, s.gap_low = moved_gap.low;
+        // The correction is as accurate as its relative size allows.
+        if (correction <= 0.25 * s.kl) return;
+    }
+}
+
+}  // namespace kullback::KULLBACK_SET

@@ -1,0 +1,249 @@
+// Vectors of the width this instruction set has, and the few functions of them that the row kernels need.
+//
+// The vectors are those of GCC and Clang: arithmetic, comparison and selection are operators, so that the code reads as
+// it does for one number. Only what the compilers do not find by themselves is spelled with intrinsics.
+#pragma once
+
+#include "../math/bits.h"
+#include "../math/coefficients.h"
+
+#if defined(__AVX2__) || defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
+namespace kullback::KULLBACK_SET {
+
+#if defined(__AVX512F__)
+inline constexpr int kVectorBytes = 64;
+#elif defined(__AVX2__)
+inline constexpr int kVectorBytes = 32;
+#else
+inline constexpr int kVectorBytes = 16;
+#endif
+
+typedef float FloatVector __attribute__((vector_size(kVectorBytes)));
+typedef float HalfFloatVector __attribute__((vector_size(kVectorBytes / 2)));
+typedef int32_t FloatMask __attribute__((vector_size(kVectorBytes)));
+typedef double DoubleVector __attribute__((vector_size(kVectorBytes)));
+typedef int64_t DoubleMask __attribute__((vector_size(kVectorBytes)));
+
+template <class T>
+struct Lanes;
+
+template <>
+struct Lanes<float> {
+    using Vector = FloatVector;
+    using Mask = FloatMask;
+    static constexpr int kCount = kVectorBytes / 4;
+};
+
+template <>
+struct Lanes<double> {
+    using Vector = DoubleVector;
+    using Mask = DoubleMask;
+    static constexpr int kCount = kVectorBytes / 8;
+};
+
+template <class T>
+using Vector = typename Lanes<T>::Vector;
+template <class T>
+using Mask = typename Lanes<T>::Mask;
+
+template <class T>
+inline Vector<T> load_lanes(const T* source) {
+    Vector<T> v;
+    __builtin_memcpy(&v, source, sizeof(v));
+    return v;
+}
+
+template <class T>
+inline void store_lanes(Vector<T> v, T* target) {
+    __builtin_memcpy(target, &v, sizeof(v));
+}
+
+template <class T>
+inline Vector<T> fill(T x) {
+    return x - Vector<T>{};
+}
+
+// x > y ? x : y, which is y where either is NaN.
+inline FloatVector larger(FloatVector x, FloatVector y) {
+#if defined(__AVX512F__)
+    return (FloatVector)_mm512_max_ps((__m512)x, (__m512)y);
+#elif defined(__AVX2__)
+    return (FloatVector)_mm256_max_ps((__m256)x, (__m256)y);
+#else
+    return x > y ? x : y;
+#endif
+}
+
+inline DoubleVector larger(DoubleVector x, DoubleVector y) {
+#if defined(__AVX512F__)
+    return (DoubleVector)_mm512_max_pd((__m512d)x, (__m512d)y);
+#elif defined(__AVX2__)
+    return (DoubleVector)_mm256_max_pd((__m256d)x, (__m256d)y);
+#else
+    return x > y ? x : y;
+#endif
+}
+
+template <class V>
+inline V magnitude_of(V x) {
+    return x < 0 ? -x : x;
+}
+
+inline bool any(FloatMask mask) {
+#if defined(__AVX512F__)
+    return _mm512_movepi32_mask((__m512i)mask) != 0;
+#elif defined(__AVX2__)
+    return _mm256_movemask_epi8((__m256i)mask) != 0;
+#else
+    uint64_t words[2];
+    __builtin_memcpy(words, &mask, sizeof(words));
+    return (words[0] | words[1]) != 0;
+#endif
+}
+
+inline bool any(DoubleMask mask) { return any((FloatMask)mask); }
+
+template <class T>
+inline T largest_of(Vector<T> v) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(T) == 4) return _mm512_reduce_max_ps((__m512)v);
+    else return _mm512_reduce_max_pd((__m512d)v);
+#else
+    T m = v[0];
+    for (int i = 1; i < Lanes<T>::kCount; ++i) m = v[i] > m ? v[i] : m;
+    return m;
+#endif
+}
+
+inline double sum_of(DoubleVector v) {
+#if defined(__AVX512F__)
+    return _mm512_reduce_add_pd((__m512d)v);
+#else
+    double sum = v[0];
+    for (int i = 1; i < Lanes<double>::kCount; ++i) sum += v[i];
+    return sum;
+#endif
+}
+
+// sum of coefficients[k] x^k, constant first.
+template <class T, int N>
+inline Vector<T> polynomial(Vector<T> x, const T (&coefficients)[N]) {
+    Vector<T> sum = fill(coefficients[N - 1]);
+#pragma GCC unroll 16
+    for (int k = N - 2; k >= 0; --k) sum = sum * x + coefficients[k];
+    return sum;
+}
+
+// x 2^e for integer-valued e <= 1 and 0.5 < x < 2; zero where e is below the normal numbers, whatever x is there:
+// subnormal results would cost a hundred cycles each.
+template <class T>
+inline Vector<T> scale_by_power(Vector<T> x, Vector<T> e) {
+    using F = Format<T>;
+    constexpr T kLowest = T(2 - F::kBias);
+#if defined(__AVX512F__)
+    if constexpr (sizeof(T) == 4) {
+        const __mmask16 normal = _mm512_cmp_ps_mask((__m512)e, _mm512_set1_ps(kLowest), _CMP_GE_OQ);
+        return (Vector<T>)_mm512_maskz_scalef_ps(normal, (__m512)x, (__m512)e);
+    } else {
+        const __mmask8 normal = _mm512_cmp_pd_mask((__m512d)e, _mm512_set1_pd(kLowest), _CMP_GE_OQ);
+        return (Vector<T>)_mm512_maskz_scalef_pd(normal, (__m512d)x, (__m512d)e);
+    }
+#else
+    const Mask<T> shifted = (Mask<T>)(e + F::kRound) - bit_cast<typename F::Int>(F::kRound);
+    const Vector<T> power = (Vector<T>)((shifted + F::kBias) << F::kFraction);
+    return e >= kLowest ? x * power : Vector<T>{};
+#endif
+}
+
+// e^r - 1 for |r| <= log(2)/2. The float coefficients are those of make_coefficients.py for a target of 2e-7 in
+// (e^r - 1 - r)/r^2, which is 1.2e-8 in e^r.
+template <class T>
+inline Vector<T> expm1_reduced(Vector<T> r) {
+    constexpr float kFloat[] = {0.5f, 0.16666577f, 0.0416665546f, 0.00836317763f, 0.00139261818f};
+    if constexpr (sizeof(T) == 4) return (polynomial<T>(r, kFloat) * r + T(1)) * r;
+    else return (polynomial<T>(r, coefficients::kExpNearDouble) * r + T(1)) * r;
+}
+
+// e^x / 2^scale for x <= scale log 2; zero where that underflows, and for NaN. The multiple of log 2 nearest to x is taken
+// out of x itself, exactly, and the scale out of the exponent: no difference of logits is rounded. |scale| <= kLargestScale.
+template <class T>
+inline Vector<T> scaled_exp(Vector<T> x, Vector<T> scale) {
+    using F = Format<T>;
+    const Vector<T> n = (x * T(1.4426950408889634074) + F::kRound) - F::kRound;
+    const Vector<T> r = (x - n * F::kLog2High) - n * F::kLog2Low;
+    return scale_by_power<T>(expm1_reduced<T>(r) + T(1), n - scale);
+}
+
+// n * kLog2High is exact for |n| <= 4096 (float, 12 bits) and 2^21 (double, 32 bits).
+template <class T>
+inline constexpr T kLargestScale = T(sizeof(T) == 4 ? 3900 : 2000000);
+
+// (e^x - 1 - x)/x^2 for |x| <= 1.
+template <class T>
+inline Vector<T> exp_remainder(Vector<T> x) {
+    if constexpr (sizeof(T) == 4) return polynomial<T>(x, coefficients::kExpFarFloat);
+    else return polynomial<T>(x, coefficients::kExpFarDouble);
+}
+
+// e^x - 1 for x <= 0, with relative accuracy at 0.
+template <class T>
+inline Vector<T> expm1_below(Vector<T> x) {
+    using F = Format<T>;
+    x = larger(x, fill(T(-45)));
+    const Vector<T> n = (x * T(1.4426950408889634074) + F::kRound) - F::kRound;
+    const Vector<T> r = (x - n * F::kLog2High) - n * F::kLog2Low;
+    // 2^n e^r - 1 = 2^n (e^r - 1) + (2^n - 1); 2^n - 1 is exact, or all there is.
+    const Vector<T> power = scale_by_power<T>(fill(T(1)), n);
+    return power * expm1_reduced<T>(r) + (power - T(1));
+}
+
+// x - y = high + low exactly (Knuth).
+template <class V>
+struct Difference {
+    V high, low;
+};
+
+template <class V>
+inline Difference<V> exact_difference(V x, V y) {
+    const V high = x - y;
+    const V taken = high - x;
+    return {high, (x - (high - taken)) - (y + taken)};
+}
+
+// A sum that does not round noticeably: vectors of T, added in double.
+template <class T>
+class Accumulator;
+
+template <>
+class Accumulator<float> {
+  public:
+    void add(FloatVector v) {
+        HalfFloatVector halves[2];
+        __builtin_memcpy(halves, &v, sizeof(v));
+        first_ += __builtin_convertvector(halves[0], DoubleVector);
+        second_ += __builtin_convertvector(halves[1], DoubleVector);
+    }
+    void add(const Accumulator& other) { first_ += other.first_, second_ += other.second_; }
+    void scale(double factor) { first_ *= factor, second_ *= factor; }
+    double total() const { return sum_of(first_ + second_); }
+
+  private:
+    DoubleVector first_{}, second_{};
+};
+
+template <>
+class Accumulator<double> {
+  public:
+    void add(DoubleVector v) { sum_ += v; }
+    void add(const Accumulator& other) { sum_ += other.sum_; }
+    void scale(double factor) { sum_ *= factor; }
+    double total() const { return sum_of(sum_); }
+
+  private:
+    DoubleVector sum_{};
+};
+
+}  // namespace kullback::KULLBACK_SET

@@ -1,0 +1,102 @@
+// A row as a sequence of blocks of log-weights in the computing precision, whatever it is stored as.
+#pragma once
+
+#include "../math/half.h"
+#include "../math/log.h"
+#include "call.h"
+#include "lanes.h"
+
+namespace kullback::KULLBACK_SET {
+
+inline constexpr int64_t kBlock = 1024;  // elements: both sides of a block stay in the first-level cache
+
+template <class T>
+inline constexpr int64_t kGroup = 4 * Lanes<T>::kCount;  // vectors that are in flight at once
+
+template <class T>
+inline int64_t rounded_up(int64_t count) {
+    return (count + kGroup<T> - 1) / kGroup<T> * kGroup<T>;
+}
+
+template <class T>
+using Fetch = void (*)(const void* row, int64_t at, int64_t stride, int64_t count, double offset, T* target);
+
+// offset: what is taken from a logarithm, or added to a weight.
+template <class S, class T, bool kLinear>
+void fetch(const void* row, int64_t at, int64_t stride, int64_t count, double offset, T* __restrict target) {
+    const S* __restrict source = static_cast<const S*>(row) + at * stride;
+    const T moved = T(offset);
+    if (stride == 1) {
+        for (int64_t i = 0; i < count; ++i) {
+            if constexpr (kLinear) target[i] = log_of(load<T>(source[i]) + moved);
+            else target[i] = load<T>(source[i]) - moved;
+        }
+    } else {
+        for (int64_t i = 0; i < count; ++i) {
+            if constexpr (kLinear) target[i] = log_of(load<T>(source[i * stride]) + moved);
+            else target[i] = load<T>(source[i * stride]) - moved;
+        }
+    }
+}
+
+template <class T, bool kLinear>
+inline constexpr Fetch<T> kFetchers[] = {fetch<double, T, kLinear>, fetch<float, T, kLinear>, fetch<Float16, T, kLinear>,
+                                         fetch<Bfloat16, T, kLinear>};
+
+inline int64_t element_size(int64_t dtype) { return dtype == 0 ? 8 : dtype == 1 ? 4 : 2; }
+
+// Reads one side of one row; `row` points at its first element.
+template <class T>
+class Reader {
+  public:
+    Reader(const RowsSide& side, int64_t first, double shift)
+        : row_(static_cast<const char*>(side.data) + first * element_size(side.dtype)),
+          stride_(side.class_stride),
+          offset_(side.linear ? side.smoothing : shift),
+          fetch_(side.linear ? kFetchers<T, true>[side.dtype] : kFetchers<T, false>[side.dtype]),
+          in_place_(!side.linear && side.class_stride == 1 && offset_ == 0.0 &&
+                    element_size(side.dtype) == int64_t(sizeof(T))) {}
+
+    // Elements [at, at + count), followed by `padding` up to a whole group.
+    const T* block(int64_t at, int64_t count, T padding, T* buffer) const {
+        const int64_t padded = rounded_up<T>(count);
+        if (in_place_ && padded == count) return reinterpret_cast<const T*>(row_) + at;
+        fetch_(row_, at, stride_, count, offset_, buffer);
+        for (int64_t i = count; i < padded; ++i) buffer[i] = padding;
+        return buffer;
+    }
+
+  private:
+    const char* row_;
+    int64_t stride_;
+    double offset_;
+    Fetch<T> fetch_;
+    bool in_place_;
+};
+
+// Both sides of a row. work(a, b, count, at): `count` elements from `at`, padded to whole groups with classes that
+// have no weight on either side.
+template <class T>
+class RowPair {
+  public:
+    RowPair(const RowsCall& call, int64_t first_p, int64_t first_q, const double (&shift)[2])
+        : p_(call.sides[0], first_p, shift[0]), q_(call.sides[1], first_q, shift[1]), classes_(call.classes) {}
+
+    template <bool kHasMask, class Work>
+    void each_block(Work&& work) const {
+        alignas(64) T buffers[2][kBlock];
+        const T padding = kHasMask ? -kInfinity<T> : T(-1e30);
+        for (int64_t at = 0, count; at < classes_; at += count) {
+            const int64_t left = classes_ - at, whole = left / kGroup<T> * kGroup<T>;
+            // Whole groups can be read where they are; only what is left of them needs padding.
+            count = left >= kBlock ? kBlock : whole > 0 ? whole : left;
+            work(p_.block(at, count, padding, buffers[0]), q_.block(at, count, padding, buffers[1]), count, at);
+        }
+    }
+
+  private:
+    Reader<T> p_, q_;
+    int64_t classes_;
+};
+
+}  // namespace kullback::KULLBACK_SET

@@ -1,0 +1,139 @@
+// The row kernels for one instruction set; CMake compiles this file once per set.
+//
+// A row is tried in the cheapest way first: in the narrow precision without masks. Infinite log-weights make that pass's sums
+// NaN, log-weights too large for it are noticed by their maximum; such a row is read again with masks, or in double.
+#include "gradient.h"
+
+namespace kullback::KULLBACK_SET {
+namespace {
+
+struct RowStart {
+    int64_t p, q;  // elements from the start of the data
+};
+
+RowStart start_of(const RowsCall& call, int64_t row) {
+    if (call.layout == nullptr) return {row * call.sides[0].row_stride, row * call.sides[1].row_stride};
+    const int64_t dimensions = call.layout[0];
+    const int64_t *sizes = call.layout + 1, *p = sizes + dimensions, *q = p + dimensions;
+    RowStart start{0, 0};
+    for (int64_t d = dimensions - 1; d >= 0; --d) {
+        const int64_t index = row % sizes[d];
+        row /= sizes[d];
+        start.p += index * p[d], start.q += index * q[d];
+    }
+    return start;
+}
+
+template <class T, bool kHasMask>
+bool try_row(const RowsCall& call, const RowStart& start, RowStatistics& s) {
+    const RowPair<T> row(call, start.p, start.q, s.shift);
+    const RowSums sums = sum_row<T, kHasMask>(row);
+    if (!sums.usable()) return false;
+    s.state = (kHasMask ? kMasked : kClean) | (sizeof(T) == 8 ? kDouble : kClean);
+    finish_row<T, kHasMask>(row, sums, s);
+    return true;
+}
+
+// Where log-weights are this large, the difference from their maximum is exact for every class that has weight at all.
+void shift_large_rows(const RowsCall& call, const RowStart& start, RowStatistics& s) {
+    double top[2] = {-kInfinity<double>, -kInfinity<double>};
+    const RowPair<double> row(call, start.p, start.q, s.shift);
+    row.each_block<true>([&](const double* a, const double* b, int64_t count, int64_t) {
+        const double top_a = largest_in(a, rounded_up<double>(count)), top_b = largest_in(b, rounded_up<double>(count));
+        top[0] = top_a > top[0] ? top_a : top[0], top[1] = top_b > top[1] ? top_b : top[1];
+    });
+    for (int i = 0; i < 2; ++i) {
+        const double size = magnitude(top[i]);
+        s.shift[i] = !call.sides[i].linear && size > 1500 && size < kInfinity<double> ? top[i] : 0;
+    }
+}
+
+// A KL below this has terms that are no longer normal numbers in float.
+constexpr double kFaintInFloat = 1e-25;
+
+void measure_row(const RowsCall& call, int64_t row, RowStatistics& s) {
+    s = RowStatistics{};
+    const RowStart start = start_of(call, row);
+    if (!call.wide) {
+        const bool found = try_row<float, false>(call, start, s) || try_row<float, true>(call, start, s);
+        if (found && s.kl >= kFaintInFloat) return;
+    } else if (try_row<double, false>(call, start, s)) {
+        return;
+    }
+    s = RowStatistics{};
+    shift_large_rows(call, start, s);
+    if (try_row<double, true>(call, start, s)) return;
+    s.kl = kNaN<double>;
+    s.state = kUndefined;
+}
+
+// Whether the sum of a row is what its view promises, to within its tolerance.
+bool suspicious(const RowStatistics& s, int side, double tolerance) {
+    if ((s.state & kUndefined) || !(s.total[side] > 0)) return true;
+    if (tolerance == kInfinity<double>) return false;
+    const double log_total = s.shift[side] + (std::log(s.total[side]) + s.scale[side] * 0.6931471805599453);
+    return !(magnitude(log_total) <= 0.75 * tolerance);  // the reference decides: report what is near the limit, too
+}
+
+int64_t forward(const RowsCall& call, int64_t begin, int64_t end) {
+    int64_t reported = 0;
+    for (int64_t row = begin; row < end; ++row) {
+        RowStatistics s{};
+        if (call.keep != nullptr && call.keep[row] == 0) {
+            s.state = kAbsent;
+        } else {
+            measure_row(call, row, s);
+            for (int side = 0; side < 2; ++side) {
+                if (suspicious(s, side, call.sides[side].tolerance)) reported |= int64_t(1) << side;
+            }
+        }
+        if (call.result_wide) static_cast<double*>(call.value)[row] = s.kl;
+        else static_cast<float*>(call.value)[row] = float(s.kl);
+        if (call.statistics != nullptr) call.statistics[row] = s;
+    }
+    return reported;
+}
+
+template <class T, bool kHasMask>
+void write_row(const RowsCall& call, int64_t row, const RowStatistics& s, double grad) {
+    const RowStart start = start_of(call, row);
+    const RowPair<T> pair(call, start.p, start.q, s.shift);
+    const Writer<T> to_p(call.sides[0], row, call.classes), to_q(call.sides[1], row, call.classes);
+    const bool p_linear = call.sides[0].linear != 0, q_linear = call.sides[1].linear != 0;
+    const auto run = [&](auto to_p_too, auto to_q_too) {
+        gradient_row<T, kHasMask, to_p_too, to_q_too>(pair, s, T(grad), to_p, to_q, p_linear, q_linear);
+    };
+    if (to_p.wanted() && to_q.wanted()) run(std::true_type{}, std::true_type{});
+    else if (to_p.wanted()) run(std::true_type{}, std::false_type{});
+    else run(std::false_type{}, std::true_type{});
+}
+
+int64_t backward(const RowsCall& call, int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+        const RowStatistics& s = call.statistics[row];
+        const double grad = call.result_wide ? static_cast<const double*>(call.grad)[row] : static_cast<const float*>(call.grad)[row];
+        const bool nothing = (s.state & (kInfinite | kAbsent)) != 0 || grad == 0;
+        if (nothing || (s.state & kUndefined)) {
+            for (const RowsSide& side : call.sides) {
+                const Writer<double> to(side, row, call.classes);
+                if (!to.wanted()) continue;
+                if (nothing) to.fill_zeros(call.classes);
+                else to.fill_nan(call.classes);
+            }
+        } else if (s.state & kDouble) {
+            if (s.state & kMasked) write_row<double, true>(call, row, s, grad);
+            else write_row<double, false>(call, row, s, grad);
+        } else {
+            if (s.state & kMasked) write_row<float, true>(call, row, s, grad);
+            else write_row<float, false>(call, row, s, grad);
+        }
+    }
+    return 0;
+}
+
+}  // namespace
+
+extern const RowKernels kRows;
+const RowKernels kRows = {forward, backward};
+
+}  // namespace kullback::KULLBACK_SET

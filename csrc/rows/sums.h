@@ -1,0 +1,110 @@
+// The first pass over a row: sum e^a, sum e^b and sum e^a (b - a), each reading memory once.
+//
+// Sums are scaled by 2^-scale, the scale following the largest log-weight met so far, block by block. Scaling by a power of
+// two is exact, so a later block that raises it costs no accuracy.
+#pragma once
+
+#include <cmath>
+
+#include "load.h"
+
+namespace kullback::KULLBACK_SET {
+
+struct RowSums {
+    double scale_p, scale_q;  // powers of two
+    double total_p, total_q;  // sum e^a / 2^scale_p, sum e^b / 2^scale_q
+    double cross;             // sum e^a (b - a) / 2^scale_p over the classes that both have
+    bool leaks;               // q is zero where p is not; masked pass only
+
+    // A pass without masks makes its sums NaN or infinite where it meets an infinite log-weight.
+    bool usable() const {
+        const auto positive = [](double x) { return x > 0 && x < kInfinity<double>; };
+        return positive(total_p) && (leaks || positive(total_q)) && magnitude(cross) < kInfinity<double>;
+    }
+};
+
+template <class T>
+inline T largest_in(const T* values, int64_t padded) {
+    Vector<T> top[4];
+    for (int j = 0; j < 4; ++j) top[j] = load_lanes(values + j * Lanes<T>::kCount);
+    for (int64_t i = kGroup<T>; i < padded; i += kGroup<T>) {
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; ++j) top[j] = larger(load_lanes(values + i + j * Lanes<T>::kCount), top[j]);
+    }
+    return largest_of<T>(larger(larger(top[0], top[1]), larger(top[2], top[3])));
+}
+
+// Brings a group of the next block, or of the next row, closer while this one is computed: the search for the maximum that
+// follows would otherwise wait for memory, and the exponentials after it leave memory idle.
+template <class T>
+inline void prefetch_group(const T* group) {
+#pragma GCC unroll 4
+    for (int64_t byte = 0; byte < kGroup<T> * int64_t(sizeof(T)); byte += 64) {
+        __builtin_prefetch(reinterpret_cast<const char*>(group) + byte);
+    }
+}
+
+// The sums of one side's exponentials, and the scale they are held at.
+template <class T>
+struct ScaledTotal {
+    T scale = -kLargestScale<T>;
+    Accumulator<T> total{};
+
+    // Raise the scale so that e^top fits; returns the factor by which sums shrink. False: out of range.
+    bool raise(T top, double& factor) {
+        factor = 1.0;
+        const T needed = std::ceil(top * T(1.4426950408889634074));
+        if (needed <= scale || !(top > -kInfinity<T>)) return true;
+        if (!(needed <= kLargestScale<T>)) return false;
+        if (scale > -kLargestScale<T>) {
+            factor = std::ldexp(1.0, int(scale - needed));
+            total.scale(factor);
+        }
+        scale = needed;
+        return true;
+    }
+};
+
+template <class T, bool kHasMask>
+RowSums sum_row(const RowPair<T>& row) {
+    using V = Vector<T>;
+    using M = Mask<T>;
+    constexpr int kCount = Lanes<T>::kCount;
+    ScaledTotal<T> p, q;
+    Accumulator<T> cross;
+    bool in_range = true;
+    M leaks{};
+    row.template each_block<kHasMask>([&](const T* a, const T* b, int64_t count, int64_t) {
+        const int64_t padded = rounded_up<T>(count);
+        double shrink_p, shrink_q;
+        in_range = in_range && p.raise(largest_in(a, padded), shrink_p) && q.raise(largest_in(b, padded), shrink_q);
+        if (!in_range) return;
+        if (shrink_p != 1.0) cross.scale(shrink_p);
+        const V scale_p = fill(p.scale), scale_q = fill(q.scale);
+        Accumulator<T> block_p, block_q, block_cross;
+        for (int64_t i = 0; i < padded; i += kGroup<T>) {
+            V sum_p{}, sum_q{}, sum_cross{};
+            prefetch_group(a + i + kBlock), prefetch_group(b + i + kBlock);
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; ++j) {
+                const V x = load_lanes(a + i + j * kCount), y = load_lanes(b + i + j * kCount);
+                V e_p = scaled_exp<T>(x, scale_p), e_q = scaled_exp<T>(y, scale_q), u = y - x;
+                if constexpr (kHasMask) {
+                    const M in_p = x > -kInfinity<T>, in_q = y > -kInfinity<T>;
+                    leaks |= in_p & ~in_q;
+                    // A NaN is in no comparison: it must reach the sums.
+                    e_p = in_p | (x != x) ? e_p + (x - x) : V{};
+                    e_q = in_q | (y != y) ? e_q + (y - y) : V{};
+                    u = in_p & in_q ? u : V{};
+                }
+                sum_p += e_p, sum_q += e_q, sum_cross += e_p * u;
+            }
+            block_p.add(sum_p), block_q.add(sum_q), block_cross.add(sum_cross);
+        }
+        p.total.add(block_p), q.total.add(block_q), cross.add(block_cross);
+    });
+    const double cross_total = in_range ? cross.total() : kNaN<double>;
+    return {double(p.scale), double(q.scale), p.total.total(), q.total.total(), cross_total, any(leaks)};
+}
+
+}  // namespace kullback::KULLBACK_SET

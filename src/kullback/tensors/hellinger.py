@@ -1,0 +1,52 @@
+"""Hellinger's distance."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from kullback._core.reduction import Reduction
+from kullback._core.validation import Validate
+from kullback.kernels.f_rows import hellinger_rows
+from kullback.tensors.frame import Options
+from kullback.tensors.sister import sister_of_views
+from kullback.tensors.views import View
+
+
+def hellinger(
+    p: View,
+    q: View,
+    *,
+    mask: Tensor | None = None,
+    weight: Tensor | float | None = None,
+    reduction: Reduction = "none",
+    validate: Validate = True,
+) -> Tensor:
+    """Hellinger's distance √(½ Σ (√p - √q)²), one value per row.
+
+    Symmetric, a metric, between 0 and 1, without unit. Some authors call its square the Hellinger distance, and some
+    leave out the ½, for a range up to √2. hellinger² = 1 - Σ √(pq), one less the Bhattacharyya coefficient. At p = q
+    the distance has a kink; its gradient there is defined to be 0.
+
+    Args:
+        p: `Logits`, `LogProbs`, `Probs` or `Counts`.
+        q: The same, in any mix; as many classes as `p`. Batch dimensions broadcast.
+        mask: Boolean per row: True keeps a row. A row that is left out gives 0 and zero gradient whatever it holds.
+        weight: A number per row that multiplies it.
+        reduction: `"none"` for one value per row, `"sum"` over rows, `"mean"` over the rows that are left (weighted).
+        validate: Whether to look at the values, as for `kl`.
+
+    Returns:
+        float64 where p or q is float64, else float32.
+
+    Raises:
+        InputTypeError: Anything but views of floating tensors.
+        InputValueError: Values that cannot be what the view says.
+        ShapeError: Class counts, batch shapes or a mask that do not fit.
+
+    Example:
+        >>> import torch
+        >>> from kullback import Probs, hellinger
+        >>> hellinger(Probs(torch.tensor([0.5, 0.5, 0.0])), Probs(torch.tensor([0.0, 0.5, 0.5])))
+        tensor(0.7071)
+    """
+    return sister_of_views("hellinger", hellinger_rows, p, q, Options(mask, weight, reduction, None, validate))

@@ -1,0 +1,83 @@
+// Runs the row kernels over odd sizes, unaligned and strided rows, masks and several thread counts; built with sanitizers.
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "rows/call.h"
+
+extern "C" {
+int64_t kullback_rows_forward(const kullback::RowsCall*);
+int64_t kullback_rows_backward(const kullback::RowsCall*);
+}
+
+namespace {
+
+using Bytes = std::vector<char>;
+constexpr int64_t kElement[] = {8, 4, 2, 2};
+
+void write(Bytes& to, int64_t index, int64_t dtype, double value) {
+    const float narrow = float(value);
+    uint32_t bits;
+    std::memcpy(&bits, &narrow, 4);
+    const uint16_t half = uint16_t(bits >> 16);
+    char* at = to.data() + index * kElement[dtype];
+    if (dtype == 0) std::memcpy(at, &value, 8);
+    else if (dtype == 1) std::memcpy(at, &narrow, 4);
+    else std::memcpy(at, &half, 2);
+}
+
+}  // namespace
+
+int main() {
+    int failures = 0, calls = 0;
+    for (int64_t dtype = 0; dtype < 4; ++dtype) {
+        for (int64_t linear : {0, 1}) {
+            for (int64_t classes : {1, 7, 16, 63, 64, 65, 1000, 1024, 1500}) {
+                for (int64_t stride : {1, 2}) {
+                    const int64_t rows = 5, count = rows * classes * stride + 1;
+                    Bytes p(size_t(count * kElement[dtype])), q(p.size());
+                    for (int64_t i = 0; i < count; ++i) {
+                        const int64_t row = i / (classes * stride);
+                        // Near, far, with an excluded class, huge, equal: every path through a row.
+                        double a = linear ? 0.01 * double(1 + i % 97) : 0.1 * double(i % 97) - 3;
+                        double b = a + (row == 4 ? 0 : row == 0 ? 1e-3 : 0.05) * double(i % 5);
+                        if (!linear && row == 2 && i % 11 == 3) a = -std::numeric_limits<double>::infinity();
+                        if (!linear && row == 3) a *= 1e6, b *= 1e6;
+                        write(p, i, dtype, a), write(q, i, dtype, b);
+                    }
+                    Bytes first[3];
+                    for (int64_t threads : {1, 2, 8}) {
+                        // Exactly as long as promised: one byte further is an error.
+                        Bytes value(size_t(rows * 8)), grads[2];
+                        std::vector<kullback::RowStatistics> statistics(static_cast<size_t>(rows));
+                        std::vector<double> grad(size_t(rows), 0.5);
+                        grad[1] = 0;
+                        const uint8_t keep[] = {1, 1, 1, 1, 0};
+                        kullback::RowsCall call{};
+                        call.rows = rows, call.classes = classes, call.threads = threads;
+                        call.wide = dtype == 0 || linear, call.result_wide = 1;
+                        call.keep = threads == 8 ? nullptr : keep;
+                        call.statistics = statistics.data(), call.value = value.data(), call.grad = grad.data();
+                        for (int side = 0; side < 2; ++side) {
+                            grads[side].resize(size_t(rows * classes * kElement[dtype]));
+                            // One element of offset: aligned to the element, not to a vector.
+                            call.sides[side] = {(side ? q : p).data() + kElement[dtype], grads[side].data(),
+                                                classes * stride, stride, dtype, linear, 0.0,
+                                                std::numeric_limits<double>::infinity()};
+                        }
+                        failures += kullback_rows_forward(&call) < 0;
+                        failures += kullback_rows_backward(&call) != 0;
+                        if (threads == 1) first[0] = value, first[1] = grads[0], first[2] = grads[1];
+                        if (threads == 2) failures += first[0] != value || first[1] != grads[0] || first[2] != grads[1];
+                        calls += 2;
+                    }
+                }
+            }
+        }
+    }
+    std::printf("%d calls, %d failures\n", calls, failures);
+    return failures != 0 || calls == 0;
+}

@@ -1,0 +1,205 @@
+"""Native rows against the reference: values, gradients, messages, for every dtype, view and layout."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+
+import pytest
+import torch
+
+import kullback as kb
+from kullback.kernels import native
+from kullback.kernels.native_rows import reference_only
+
+pytestmark = pytest.mark.skipif(native.library() is None, reason="no native library")
+
+INF = float("inf")
+# Relative, of values and of the largest gradient entry of a row: rows of floats are computed in float. The gradient
+# to p is -p (v + KL), in float off by a rounding of KL where v is nearly constant.
+VALUE = {torch.float64: 1e-13, torch.float32: 1e-6, torch.bfloat16: 1e-6, torch.float16: 1e-6}
+GRADIENT = {torch.float64: 1e-13, torch.float32: 1e-6, torch.bfloat16: 8e-3, torch.float16: 1e-3}
+DTYPES = list(VALUE)
+
+
+def both_ways(p, q, **options):
+    """Value and gradients, native and reference, of sum_i (i + 1) KL_i."""
+    found = []
+    for context in (contextlib.nullcontext(), reference_only()):
+        x, y = (v.tensor.detach().clone(memory_format=torch.preserve_format).requires_grad_() for v in (p, q))
+        with context:
+            value = kb.kl(p.with_tensor(x), q.with_tensor(y), **options)
+        assert ("Native" in value.grad_fn.name()) == (not found) or options
+        weights = torch.arange(1.0, value.numel() + 1, dtype=value.dtype).reshape(value.shape)
+        finite = value.detach().isfinite()
+        torch.where(finite, value, 0.0).mul(weights).sum().backward()
+        found.append((value.detach(), x.grad, y.grad))
+    return found
+
+
+def agree(p, q, value_tolerance=None, gradient_tolerance=None, **options):
+    (value, *gradients), (want, *want_gradients) = both_ways(p, q, **options)
+    dtype = value.dtype if p.tensor.dtype == q.tensor.dtype == torch.float64 else p.tensor.dtype
+    assert value.dtype == want.dtype
+    torch.testing.assert_close(value, want, rtol=value_tolerance or VALUE[dtype], atol=0)
+    for found, expected in zip(gradients, want_gradients, strict=True):
+        assert found.dtype == expected.dtype
+        assert found.isfinite().all()
+        scale = expected.double().abs().amax(-1, keepdim=True)
+        error = (found.double() - expected.double()).abs()
+        smallest = torch.finfo(found.dtype).smallest_normal * torch.finfo(found.dtype).eps
+        rounding = (0.0 if dtype == torch.float64 else 5e-7) * want.double().nan_to_num(posinf=0.0) * want.numel()
+        allowed = (gradient_tolerance or GRADIENT[found.dtype]) * scale + smallest
+        if want.shape == found.shape[:-1]:
+            allowed = allowed + rounding.unsqueeze(-1)
+        assert (error <= allowed).all()
+
+
+def logits(rows, classes, distance, dtype, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    a = 2 * torch.randn(rows, classes, generator=generator, dtype=torch.float64)
+    b = a + distance * torch.randn(rows, classes, generator=generator, dtype=torch.float64)
+    return a.to(dtype), b.to(dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("distance", [10.0, 1.0, 0.1, 1e-3, 1e-6])
+@pytest.mark.parametrize("classes", [1, 2, 17, 49, 64, 127, 1000, 1024, 1025, 5000])
+def test_logits(classes, distance, dtype):
+    a, b = logits(3, classes, distance, dtype)
+    agree(kb.Logits(a), kb.Logits(b))
+
+
+@pytest.mark.parametrize("dtype", DTYPES[1:])
+@pytest.mark.parametrize("distance", [3.0, 1e-2, 1e-5])
+@pytest.mark.parametrize(("view_p", "view_q"), [
+    (kb.Probs, kb.Probs), (kb.Probs, kb.Logits), (kb.LogProbs, kb.Probs), (kb.Counts, kb.LogProbs),
+])  # fmt: skip
+def test_views(view_p, view_q, distance, dtype):
+    def hold(x, view):
+        return view({kb.Logits: x, kb.LogProbs: x.log_softmax(-1)}.get(view, x.softmax(-1)).to(dtype))
+
+    a, b = logits(4, 333, distance, torch.float64)
+    agree(hold(a, view_p), hold(b, view_q))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("shift", [1000.0, 3000.0, 1e6, -1e6])
+def test_a_common_shift_changes_nothing(shift, dtype):
+    a, b = logits(3, 300, 1.0, dtype)
+    agree(kb.Logits(a + shift), kb.Logits(b + shift))
+    agree(kb.Logits(a), kb.Logits(b + shift))
+
+
+def test_a_shift_that_swallows_all_differences_leaves_a_uniform_row():
+    a, _ = logits(3, 300, 1.0, torch.float64)
+    b = torch.full_like(a, 1e30)
+    entropy = -(a.log_softmax(-1) * a.softmax(-1)).sum(-1)
+    torch.testing.assert_close(kb.kl(kb.Logits(a), kb.Logits(b)), math.log(300) - entropy, rtol=1e-13, atol=0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("distance", [1.0, 1e-3])
+def test_excluded_classes(dtype, distance):
+    a, b = logits(5, 200, distance, dtype)
+    a[0, ::7] = b[0, ::7] = -INF  # the same classes
+    a[1, ::5] = -INF  # q has mass outside the support of p
+    b[2, 3] = -INF  # infinite
+    a[3, 1:] = -INF  # one class only
+    a[3, 0] = 0
+    a[4], b[4] = -INF, -INF
+    a[4, 150:], b[4, 150:] = 1.0, torch.linspace(0, distance, 50)
+    agree(kb.Logits(a), kb.Logits(b))
+
+
+def test_large_finite_numbers_stand_for_excluded_classes():
+    a, b = logits(3, 100, 1.0, torch.float32)
+    a[:, 10:20] = b[:, 10:30] = torch.finfo(torch.float32).min
+    a[:, 20:30] = -1e9
+    agree(kb.Logits(a), kb.Logits(b))
+
+
+def test_a_class_that_underflows_still_counts():
+    a = torch.zeros(60)
+    b = a.clone()
+    a[7], b[7] = -100.0, -120.0
+    agree(kb.Logits(a), kb.Logits(b), value_tolerance=1e-2)  # a subnormal number of 9 bits
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("classes", [1, 10, 63, 64, 1000, 5000])
+def test_equal_rows_give_exactly_zero(classes, dtype):
+    a, _ = logits(4, classes, 1.0, dtype)
+    x, y = a.clone().requires_grad_(), a.clone().requires_grad_()
+    value = kb.kl(kb.Logits(x), kb.Logits(y))
+    assert (value == 0).all()
+    assert all((g == 0).all() for g in torch.autograd.grad(value.sum(), (x, y)))
+
+
+LAYOUTS = {
+    "transposed": lambda x: x.reshape(6, 4, -1).transpose(0, 1),
+    "every second class": lambda x: x.repeat_interleave(2, -1)[..., ::2],
+    "classes first": lambda x: x.t().contiguous().t(),
+    "padded rows": lambda x: torch.nn.functional.pad(x, (0, 5))[:, :-5],
+    "one row": lambda x: x[0],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_layouts(layout, dtype):
+    a, b = (LAYOUTS[layout](x) for x in logits(24, 77, 1.0, dtype))
+    agree(kb.Logits(a), kb.Logits(b))
+    agree(kb.Logits(a), kb.Logits(b.contiguous()))
+
+
+@pytest.mark.parametrize(("shape_p", "shape_q"), [((5, 1, 90), (4, 90)), ((90,), (3, 90)), ((3, 90), (1, 90))])
+def test_broadcast_batches(shape_p, shape_q):
+    generator = torch.Generator().manual_seed(1)
+    a, b = torch.randn(shape_p, generator=generator), torch.randn(shape_q, generator=generator)
+    agree(kb.Logits(a), kb.Logits(b))
+
+
+def test_rows_that_are_left_out_are_zero_whatever_they_hold():
+    a, b = logits(4, 100, 1.0, torch.float32)
+    a[1], b[2] = float("nan"), INF
+    agree(kb.Logits(a), kb.Logits(b), mask=torch.tensor([True, False, False, True]))
+
+
+def test_a_row_without_incoming_gradient_is_not_read():
+    a, b = logits(2, 100, 1.0, torch.float32)
+    b[1] = float("nan")
+    b.requires_grad_()
+    kb.kl(kb.Logits(a), kb.Logits(b), validate=False)[0].backward()
+    assert (b.grad[1] == 0).all()
+    assert b.grad[0].isfinite().all()
+
+
+BAD = {
+    "nan": (kb.Logits, [0.0, math.nan, 1.0]),
+    "plus infinity": (kb.Logits, [0.0, INF, 1.0]),
+    "nothing left": (kb.Logits, [-INF, -INF, -INF]),
+    "logits as log-probabilities": (kb.LogProbs, [0.5, 1.0, -2.0]),
+    "unnormalised log-probabilities": (kb.LogProbs, [-0.5, -1.0, -2.0]),
+    "negative probability": (kb.Probs, [-0.5, 1.0, 0.5]),
+    "sum of probabilities": (kb.Probs, [0.5, 0.5, 0.5]),
+    "no counts": (kb.Counts, [0.0, 0.0, 0.0]),
+    "negative counts": (kb.Counts, [-1.0, 3.0, 1.0]),
+}
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("bad", BAD, ids=str)
+@pytest.mark.parametrize("recorded", [False, True])
+def test_messages_are_the_same(bad, side, recorded):
+    view, row = BAD[bad]
+    views = [kb.Logits(torch.zeros(2, 3, requires_grad=recorded)) for _ in range(2)]
+    good = torch.tensor([[0.2, 0.3, 0.5]])
+    good = good.log() if view in (kb.LogProbs, kb.Logits) else good
+    views[side] = view(torch.cat([good, torch.tensor([row])]))
+    messages = []
+    for context in (contextlib.nullcontext(), reference_only()):
+        with context, pytest.raises(kb.InputValueError) as raised:
+            kb.kl(*views)
+        messages.append(str(raised.value))
+    assert messages[0] == messages[1]

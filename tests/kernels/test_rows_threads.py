@@ -1,0 +1,77 @@
+"""Rows do not depend on the number of threads or, beyond rounding, on the instruction set."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import kullback as kb
+from kullback.kernels import native
+
+pytestmark = pytest.mark.skipif(native.library() is None, reason="no native library")
+
+PROGRAM = """
+import json, torch, kullback as kb
+from kullback.kernels import status
+torch.set_num_threads(1)
+found = []
+for dtype in (torch.float64, torch.float32):
+    for classes in (10, 1000):
+        for distance in (1.0, 1e-3, 0.0):
+            g = torch.Generator().manual_seed(0)
+            a = torch.randn(3, classes, generator=g, dtype=torch.float64)
+            b = (a + distance * torch.randn(3, classes, generator=g, dtype=torch.float64)).to(dtype).requires_grad_()
+            a = a.to(dtype).requires_grad_()
+            a.data[0, 3] = b.data[1, 3] = b.data[0, 3] = -float("inf")
+            value = kb.kl(kb.Logits(a), kb.Logits(b))
+            grads = torch.autograd.grad(value[[0, 2]].sum(), (a, b))
+            found.append([value.tolist(), *(g[:, :20].tolist() for g in grads)])
+print(json.dumps([status().instruction_set, found]))
+"""
+
+
+def run(instruction_set):
+    environment = {**os.environ, "KULLBACK_ISA": instruction_set}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, env=environment)
+    return json.loads(done.stdout)
+
+
+def test_instruction_sets_agree():
+    used, found = run("")
+    other_used, other = run("avx2" if used == "avx512" else "baseline")
+    assert used != other_used or used == "baseline"
+    for here, there in zip(found, other, strict=True):
+        (value, *grads), (other_value, *other_grads) = (list(map(torch.tensor, numbers)) for numbers in (here, there))
+        torch.testing.assert_close(value, other_value, rtol=1e-6, atol=0)
+        for g, other_g in zip(grads, other_grads, strict=True):
+            scale = other_g.abs().amax(-1, keepdim=True)
+            assert ((g - other_g).abs() <= 1e-6 * scale + 1e-7 * value.nan_to_num(posinf=0).unsqueeze(-1)).all()
+
+
+@pytest.fixture
+def threads():
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(3, 70_001), (300, 513), (9000, 7)])
+def test_the_same_bits_for_any_number_of_threads(shape, dtype, threads):
+    generator = torch.Generator().manual_seed(2)
+    a = torch.randn(shape, generator=generator)
+    b = (a + torch.randn(shape, generator=generator) * torch.logspace(-4, 0, shape[0]).unsqueeze(-1)).to(dtype)
+    a = a.to(dtype)
+    found = []
+    for count in (1, 2, 8):
+        threads(count)
+        x, y = a.clone().requires_grad_(), b.clone().requires_grad_()
+        value = kb.kl(kb.Logits(x), kb.Logits(y))
+        found.append((value.detach(), *torch.autograd.grad(value.sum(), (x, y))))
+    for other in found[1:]:
+        assert all(torch.equal(one, two) for one, two in zip(found[0], other, strict=True))
