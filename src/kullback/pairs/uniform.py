@@ -174,7 +174,7 @@ def _log_sinhc(k: Tensor) -> Tensor:
 
 
 def _near_flat_beta(low: Tensor, high: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """Normaliser log B(a, b) = [D(1→a) + D(1→b) − D(2→a+b)] − (a−1) − (b−1), and E log x = [h·log h − l·log l]/w − 1."""
+    """With log B(a, b) = [D(1→a) + D(1→b) − D(2→a+b)] − (a−1) − (b−1), which vanishes at a = b = 1."""
     width, low_gap, high_gap = high - low, 1 - low, 1 - high
     bregman = lgamma_bregman(1.0, a) + lgamma_bregman(1.0, b) - lgamma_bregman(2.0, a + b)
     from_zero, from_one = _mean_log_plus_one(low, high), _mean_log_plus_one(high_gap, low_gap)
