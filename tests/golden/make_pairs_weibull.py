@@ -48,6 +48,7 @@ def main():
         (1.0, 1.2, 1.3, 1.1),
         (1.0, 0.8, 0.7, 1.1),
         (1.0, 40.0, 2.0, 2.0),
+        (33.0, 5e-6, 0.02, 1.2),
     ]
     cases = [
         (rounded({"scale": s, "concentration": k}), rounded({"concentration": b, "rate": y})) for s, k, b, y in hard

@@ -37,7 +37,10 @@ def kl_weibull_gamma(p: Weibull, q: Gamma) -> Tensor:
     kappa, kappa_less_one = 1 / k, (1 - k) / k
     log_gamma = lgamma_above(kappa, kappa_less_one)
     log_means = log_quotient(rate, scale, b, torch.ones_like(b)) + log_gamma
-    means = mean_term(b, rate * scale * torch.exp(log_gamma), log_means)
+    # Γ(1+κ) in two factors: it may overflow where the mean does not.
+    fits = log_gamma < 1400
+    root = torch.exp(torch.where(fits, log_gamma, 0.0) / 2)
+    means = mean_term(b, torch.where(fits, rate * scale * root * root, torch.inf), log_means)
     cross = (b - 1) * (log_gamma + EULER * kappa_less_one)
     shapes = expm1mx(torch.log(b)) / 2 + binet_bregman(1.0, b) + bregman_from_one(kappa, kappa_less_one)
     constant = 0.5 * math.log(2 * math.pi) - EULER - 1
