@@ -1,13 +1,29 @@
 """KL(Normal ‖ ·) in mpmath."""
 
-from mpmath import log
+from mpmath import erf, exp, log, mpf, pi, sqrt
 
-from tests.golden.pairs import near, rounded, write
+from tests.golden.pairs import near, representable, rounded, write
 
 
 def normal_normal(p, q):
     ratio = (p["scale"] / q["scale"]) ** 2
     return (ratio - 1 - log(ratio) + ((p["loc"] - q["loc"]) / q["scale"]) ** 2) / 2
+
+
+def entropy(p):
+    return log(2 * pi * p["scale"] ** 2) / 2 + mpf(1) / 2
+
+
+def normal_gumbel(p, q):
+    z = (p["loc"] - q["loc"]) / q["scale"]
+    return -entropy(p) + log(q["scale"]) + z + exp(-z + (p["scale"] / q["scale"]) ** 2 / 2)
+
+
+def normal_laplace(p, q):
+    d = p["loc"] - q["loc"]
+    s = p["scale"]
+    absolute = s * sqrt(2 / pi) * exp(-((d / s) ** 2) / 2) + d * erf(d / s / sqrt(2))
+    return -entropy(p) + log(2 * q["scale"]) + absolute / q["scale"]
 
 
 def main():
@@ -24,3 +40,15 @@ def main():
     cases = [(rounded({"loc": m, "scale": s}), rounded({"loc": n, "scale": t})) for m, s, n, t in hard]
     cases += near({"loc": 0.75, "scale": 1.3}) + near({"loc": -1e6, "scale": 1e-3})
     write("Normal", "Normal", normal_normal, cases)
+    hard[3] = (0.0, 1e-10, 0.0, 1e10)  # else derivatives are too small for the differences
+    hard += [
+        (1e8, 2.0, 1e8, 2.0),
+        (3.0, 30.0, 1.0, 1.5),
+        (40.0, 1.0, 0.0, 1.0),
+        (-40.0, 1.0, 0.0, 1.0),
+        (0.0, 1e30, 0.0, 1.0),
+        (1e8, 1.0, 0.0, 1.0),
+    ]
+    cases = [(rounded({"loc": m, "scale": s}), rounded({"loc": n, "scale": t})) for m, s, n, t in hard]
+    write("Normal", "Gumbel", representable(normal_gumbel), cases)
+    write("Normal", "Laplace", normal_laplace, cases)

@@ -78,6 +78,16 @@ def near(
     return cases
 
 
+def representable(kl: Callable[..., Any]) -> Callable[..., Any]:
+    """Beyond float64 the answer is infinite and has no gradient."""
+
+    def capped(p: Parameters, q: Parameters) -> Any:
+        value = kl(p, q)
+        return mpmath.inf if value > sys.float_info.max else value
+
+    return capped
+
+
 def rounded(parameters: Parameters) -> Parameters:
     """The same parameters rounded to float32, so that a case can be tested in both precisions."""
     return {k: _map(_float32, v) if is_float(v) else v for k, v in parameters.items()}

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
+import torch
 from torch import Tensor
-from torch.distributions import Normal
+from torch.distributions import Gumbel, Laplace, Normal
 
 from kullback.pairs.parameters import read
+from kullback.pairs.products import settled
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.special import expm1mx
@@ -17,3 +21,25 @@ def kl_normal_normal(p: Normal, q: Normal) -> Tensor:
     loc_p, scale_p = read(p, "loc", "scale")
     loc_q, scale_q = read(q, "loc", "scale")
     return (expm1mx(2 * log_ratio(scale_p, scale_q)) + ((loc_p - loc_q) / scale_q) ** 2) / 2
+
+
+@register(Normal, Gumbel, source="½φ(2s) + φ(½e^(2s) − Δμ/β) + 1 − ½log 2π, s = log(σ/β)")
+def kl_normal_gumbel(p: Normal, q: Gumbel) -> Tensor:
+    """E e^(−z) = e^u with u = ½(σ/β)² − Δμ/β; u + E z = ½(σ/β)² joins the entropy."""
+    loc_p, scale_p = read(p, "loc", "scale")
+    loc_q, scale_q = read(q, "loc", "scale")
+    log_mgf = (scale_p / scale_q) ** 2 / 2 - (loc_p - loc_q) / scale_q
+    constant = 1 - 0.5 * math.log(2 * math.pi)
+    return settled(expm1mx(2 * log_ratio(scale_p, scale_q)) / 2 + expm1mx(log_mgf) + constant)
+
+
+@register(Normal, Laplace, source="E|x − μ_q|/b + log(b/σ) − ½log(πe/2)")
+def kl_normal_laplace(p: Normal, q: Laplace) -> Tensor:
+    """E|x − μ_q| = σ·√(2/π)·e^(−δ²/2) + Δμ·erf(δ/√2), δ = Δμ/σ; the least value, at b = E|x − μ_q|, is 0.048."""
+    loc_p, scale_p = read(p, "loc", "scale")
+    loc_q, scale_q = read(q, "loc", "scale")
+    difference = loc_p - loc_q
+    delta = difference / scale_p
+    absolute = math.sqrt(2 / math.pi) * scale_p * torch.exp(-delta * delta / 2)
+    absolute = absolute + difference * torch.erf(delta * math.sqrt(0.5))
+    return absolute / scale_q - log_ratio(scale_p, scale_q) - 0.5 * math.log(math.pi * math.e / 2)

@@ -1,0 +1,42 @@
+"""KL(Laplace ‖ q)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.distributions import Laplace, Normal
+
+from kullback.pairs.moments import kl_to_normal
+from kullback.pairs.parameters import read
+from kullback.pairs.ratios import log_ratio
+from kullback.pairs.registry import register
+from kullback.special import expm1mx
+
+_NEGENTROPY = 0.5 * math.log(math.pi) - 0.5
+
+
+@register(Laplace, Laplace, source="φ(log(b_p·m/b_q)) + log m, m = E|x − μ_q|/b_p = 1 + φ(−|Δμ|/b_p)")
+def kl_laplace_laplace(p: Laplace, q: Laplace) -> Tensor:
+    """The term log m is second order in Δμ, the first term in log b, and neither is negative."""
+    loc_p, scale_p = read(p, "loc", "scale")
+    loc_q, scale_q = read(q, "loc", "scale")
+    difference = loc_p - loc_q
+    # |x| with slope 1 at 0: the divergence is smooth there, and torch.abs would lose its second derivative.
+    distance = torch.where(difference < 0, -difference, difference)
+    log_scales = log_ratio(scale_p, scale_q)
+    delta = distance / scale_p
+    near = delta < 1
+    log_mean = torch.log1p(expm1mx(-torch.where(near, delta, 0.0)))
+    close = expm1mx(log_scales + log_mean) + log_mean
+    # Far apart E|x − μ_q| is all but |Δμ|, which must not be built from b_p.
+    apart = (distance + scale_p * torch.exp(-delta)) / scale_q - 1 - log_scales
+    return torch.where(near, close, apart)
+
+
+@register(Laplace, Normal, source="½log(π/e) + KL(Normal of the same moments ‖ q)")
+def kl_laplace_normal(p: Laplace, q: Normal) -> Tensor:
+    """The variance of a Laplace is 2b²."""
+    loc, scale = read(p, "loc", "scale")
+    return kl_to_normal(_NEGENTROPY, math.sqrt(2) * scale, loc - read(q, "loc")[0], q)

@@ -1,0 +1,69 @@
+"""KL(Pareto ‖ q): infinite where a tail of exponent α has no mean (‖ Exponential, Gamma) or no variance (‖ Normal)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.distributions import Exponential, Gamma, Normal, Pareto
+
+from kullback.pairs.moments import kl_to_normal
+from kullback.pairs.parameters import read
+from kullback.pairs.products import log_quotient, mean_term
+from kullback.pairs.ratios import log_ratio
+from kullback.pairs.registry import register
+from kullback.special import binet, expm1mx
+
+
+@register(Pareto, Pareto, source="φ(log(α_q/α_p)) + α_q·log(x_p/x_q); infinite if x_p < x_q")
+def kl_pareto_pareto(p: Pareto, q: Pareto) -> Tensor:
+    """The second term is first order: at equal scales q is about to lose part of p."""
+    scale_p, alpha_p = read(p, "scale", "alpha")
+    scale_q, alpha_q = read(q, "scale", "alpha")
+    return expm1mx(log_ratio(alpha_q, alpha_p)) + alpha_q * log_ratio(scale_p, scale_q)
+
+
+@register(Pareto, Exponential, source="Pareto ‖ Gamma with b = 1; infinite if α ≤ 1")
+def kl_pareto_exponential(p: Pareto, q: Exponential) -> Tensor:
+    """An Exponential is a Gamma of concentration 1."""
+    (rate,) = read(q, "rate")
+    return _pareto_gamma(p, torch.ones_like(rate), rate)
+
+
+@register(
+    Pareto, Gamma, source="b·φ(log(rate·E x/b)) + b·(log(α/(α−1)) − 1/α) + log(α/√b) + R(b) + …; infinite if α ≤ 1"
+)
+def kl_pareto_gamma(p: Pareto, q: Gamma) -> Tensor:
+    """See `_pareto_gamma`."""
+    return _pareto_gamma(p, *read(q, "concentration", "rate"))
+
+
+@register(Pareto, Normal, source="½log(2π/e) + … + KL(Normal of the same moments ‖ q); infinite if α ≤ 2")
+def kl_pareto_normal(p: Pareto, q: Normal) -> Tensor:
+    """J = ½log(2π/e) + [log(α/(α−1)) − 1/α] + ½log(α/(α−2)), that of the Exponential for α → ∞."""
+    scale, alpha = read(p, "scale", "alpha")
+    finite = alpha > 2
+    alpha = torch.where(finite, alpha, 3.0)
+    log_root = torch.log1p(2 / (alpha - 2)) / 2
+    negentropy = 0.5 * math.log(2 * math.pi) - 0.5 + _log_mean_excess(alpha) + log_root
+    sd = scale / (alpha - 1) * torch.exp(log_root)
+    offset = (scale - read(q, "loc")[0]) + scale / (alpha - 1)
+    return torch.where(finite, kl_to_normal(negentropy, sd, offset, q), torch.inf)
+
+
+def _log_mean_excess(alpha: Tensor) -> Tensor:
+    """Jensen's gap log E x − E log x = log(α/(α−1)) − 1/α = φ(−log(α/(α−1))), as 1 − 1/α = e^(−log(α/(α−1)))."""
+    return expm1mx(-torch.log1p(1 / (alpha - 1)))
+
+
+def _pareto_gamma(p: Pareto, b: Tensor, rate: Tensor) -> Tensor:
+    """The cost of the means, Jensen's gap of p, and Stirling's formula for Γ(b) with its remainder."""
+    scale, alpha = read(p, "scale", "alpha")
+    finite = alpha > 1
+    alpha = torch.where(finite, alpha, 2.0)
+    log_means = log_quotient(rate, scale, b, torch.ones_like(b)) + torch.log1p(1 / (alpha - 1))
+    means = mean_term(b, rate * (scale + scale / (alpha - 1)), log_means)
+    constant = 0.5 * math.log(2 * math.pi) - 1
+    rest = b * _log_mean_excess(alpha) + torch.log(alpha / b.sqrt()) + binet(b) + constant
+    return torch.where(finite, means + rest, torch.inf)

@@ -1,0 +1,241 @@
+"""KL(StudentT ‖ q), any degrees of freedom, locations and scales.
+
+With ν, μ, σ of p and of q, Q = ((x − μ_q)/σ_q)² and x under p,
+
+    KL = log(σ_q/σ_p) + f(ν_p) − f(ν_q) − (ν_p+1)/2·E log(1 + (x − μ_p)²/(ν_p·σ_p²)) + (ν_q+1)/2·E log(1 + Q/ν_q).
+
+The first expectation is ψ((ν_p+1)/2) − ψ(ν_p/2). The second has no elementary form, but x = μ_p + σ_p·z/√g with a Gamma
+g, so that gY, Y = 1 + Q/ν_q, has an elementary Laplace transform, and Frullani's integral
+
+    E log Y − E log(κ·Y₀) = ∫₀^∞ [E e^(−κ·t·gY₀) − E e^(−t·gY)] dt/t
+
+compares it with a Y₀ whose expectation is known. With t = e^s/E[gY] the integrand is analytic and decays on both sides,
+and κ = E gY / E gY₀ keeps everything that happens near s = 0 at any ratio of the scales. Near equality the terms
+cancel; there the divergence is E[φ(log q/p)], φ(x) = eˣ − 1 − x, whose integrand is non-negative and of second order.
+
+References:
+    Frullani's integral: DLMF 1.4(v). Trapezoidal rule: Trefethen, Weideman, SIAM Review 56 (2014) 385.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.distributions import Normal, StudentT
+
+from kullback._core.special._precision import horner
+from kullback.pairs.gamma_half_step import SERIES, half_step_difference, half_step_slope, log_half_step
+from kullback.pairs.parameters import read
+from kullback.pairs.ratios import log_ratio
+from kullback.pairs.registry import register
+from kullback.special import expm1mx, log1pmx
+
+# Below this the two expectations have cancelled three digits, and the second-order form takes over; its nodes cannot
+# follow a q that is centred elsewhere in units of √ν·σ.
+_NEAR, _NEAR_SHIFT = 1e-3, 0.1
+# Nodes of the two integrals, the second with both signs; e^(−38) is what their ranges leave out.
+_FRULLANI_NODES, _DENSITY_NODES = 192, 73
+_STRETCH = 8.0
+# φ(x)/x² and artanh(r)/r³ − 1/r², their Taylor coefficients; to rounding for |x| ≤ ¼.
+_PHI = [1 / math.factorial(k) for k in range(2, 14)]
+_ARTANH = [1 / (2 * k + 3) for k in range(10)]
+
+
+class _Pair(NamedTuple):
+    """Both laws, with what the integrals share.
+
+    Attributes:
+        df_p: ν_p.
+        df_q: ν_q.
+        log_scales: log(σ_p/σ_q).
+        shift: (μ_p − μ_q)/σ_p.
+    """
+
+    df_p: Tensor
+    df_q: Tensor
+    log_scales: Tensor
+    shift: Tensor
+
+
+@register(
+    StudentT,
+    StudentT,
+    method="integral",
+    source="Frullani: ∫(E e^(−κtgY₀) − E e^(−tgY))dt/t; near equality ∫p·φ(log q/p)",
+)
+def kl_student_t_student_t(p: StudentT, q: StudentT) -> tuple[Tensor, Tensor]:
+    """Both forms by the trapezoidal rule; the error is the difference from every other node."""
+    df_p, loc_p, scale_p = read(p, "df", "loc", "scale")
+    df_q, loc_q, scale_q = read(q, "df", "loc", "scale")
+    together = torch.broadcast_tensors(df_p, df_q, log_ratio(scale_p, scale_q), (loc_p - loc_q) / scale_p)  # type: ignore[no-untyped-call]
+    pair = _Pair(*together)
+    far, far_error = _by_frullani(pair)
+    apart = (far > _NEAR) | (pair.shift.abs() > _NEAR_SHIFT * pair.df_p.sqrt())
+    # Where the second form is not asked for it is given two equal laws, so that nothing in it can overflow.
+    near, near_error = _by_density(
+        _Pair(
+            pair.df_p,
+            torch.where(apart, pair.df_p, pair.df_q),
+            torch.where(apart, 0.0, pair.log_scales),
+            torch.where(apart, 0.0, pair.shift),
+        )
+    )
+    return torch.where(apart, far, near), torch.where(apart, far_error, near_error).detach()
+
+
+@register(StudentT, Normal, source="J(ν) + KL(Normal of the same moments ‖ q); infinite if ν ≤ 2")
+def kl_student_t_normal(p: StudentT, q: Normal) -> Tensor:
+    """As `kl_to_normal`, the variance being σ²·ν/(ν−2), whose logarithm is close to that of σ² for large ν."""
+    df, loc, scale = read(p, "df", "loc", "scale")
+    finite = df > 2
+    df = torch.where(finite, df, 3.0)
+    loc_q, scale_q = read(q, "loc", "scale")
+    log_variances = 2 * log_ratio(scale, scale_q) + torch.log1p(2 / (df - 2))
+    value = _negentropy(df) + (expm1mx(log_variances) + ((loc - loc_q) / scale_q) ** 2) / 2
+    return torch.where(finite, value, torch.inf)
+
+
+def _negentropy(df: Tensor) -> Tensor:
+    """J = ½log(ν/(ν−2)) − 1/(2ν) + f(ν/2) − (ν+1)/2·f'(ν/2), about ¾/ν²; for large ν without the terms in 1/ν."""
+    large = df > 50
+    y = 1 / torch.where(large, df, 50.0)
+    # Term k of f and f' is a_k·(2y)^(2k−1)·[1 + (2k−1)(1+y)]; the linear parts of k = 1 and of the logarithm cancel.
+    powers = (2 * y) ** 2
+    plain = horner(powers, SERIES[1:])
+    weighted = horner(powers, [(2 * k + 3) * c for k, c in enumerate(SERIES[1:])])
+    series = -log1pmx(-2 * y) / 2 - y * y / 4 + (2 * y) ** 3 * (plain + (1 + y) * weighted)
+    n = torch.where(large, 50.0, df)
+    x = n / 2
+    direct = torch.log1p(2 / (n - 2)) / 2 - 0.5 / n + log_half_step(x) - (n + 1) / 2 * half_step_slope(x)
+    return torch.where(large, series, direct)
+
+
+def _by_frullani(pair: _Pair) -> tuple[Tensor, Tensor]:
+    """The four terms; E log Y against g itself, or against p's own gY_p where tiny ν_p make both expectations huge."""
+    df_p, df_q, log_scales, shift = pair
+    own = df_p < 0.5
+    eta = torch.where(own, 1.0, 0.0).to(df_p.dtype)
+    ratio = torch.exp(2 * log_scales) / df_q
+    rise = ratio * (1 + shift * shift)
+    kappa = (1 + rise) / (1 + eta / df_p)
+    kappa_less_one = torch.where(own, kappa - 1, rise)
+    log_kappa = torch.where(own, torch.log(kappa), torch.log1p(rise))
+    node, weight = _frullani_nodes(df_p.detach(), ratio.detach(), rise.detach(), eta)
+    n, r, d2, e, k = (x.unsqueeze(-1) for x in (df_p, ratio, shift * shift, eta, kappa))
+    twice = 2 * node
+    ahead, slow = twice / n, torch.log1p(twice * r)
+    log_ahead = torch.log1p(ahead)
+    pulled = torch.log1p(ahead * (r * d2 / (1 + twice * r)) / (1 + ahead))
+    lead = torch.where(
+        e > 0, torch.log1p(k * ahead) - log_ahead, torch.log1p(kappa_less_one.unsqueeze(-1) * (ahead / (1 + ahead)))
+    )
+    excess = (n * (pulled - lead) + slow - e * (lead + log_ahead)) / 2
+    terms = torch.exp(-(slow + n * (log_ahead + pulled)) / 2) * torch.expm1(excess) * weight
+    mean_log = log_kappa + terms.sum(-1)
+    coarse = 2 * terms[..., ::2].sum(-1) - terms.sum(-1)
+    own_mean_log = half_step_slope(df_p / 2) + 1 / df_p
+    factor = torch.where(own, df_q - df_p, -(df_p + 1)) / 2
+    normaliser = log_half_step(df_p / 2) - log_half_step(df_q / 2)
+    value = normaliser - log_scales + factor * own_mean_log + (df_q + 1) / 2 * mean_log
+    return value, (df_q + 1) / 2 * coarse.abs()
+
+
+def _frullani_nodes(df: Tensor, ratio: Tensor, rise: Tensor, eta: Tensor) -> tuple[Tensor, Tensor]:
+    """Points t = e^s/E[gY] with s = 8·sinh(u/8), u equidistant, and ds.
+
+    They reach from e^(2s) = e^(−40), as both means agree, to where both transforms have vanished.
+    """
+    reach, log_mean = 76.0, torch.log1p(rise)
+
+    def log_decay(unit: Tensor, rate: Tensor) -> Tensor:
+        """The s at which (1 + 2e^s/unit)^(−rate/2) = e^(−38)."""
+        exponent = reach / rate
+        return torch.log(unit / 2) + exponent + torch.log(-torch.expm1(-exponent))
+
+    by_slow = reach + log_mean - torch.log(ratio)
+    upper = torch.maximum(log_decay(df + eta, df + eta), torch.minimum(log_mean + log_decay(df, df), by_slow)).clamp(
+        min=5.0
+    )
+    low, high = -_STRETCH * math.asinh(20 / _STRETCH), _STRETCH * torch.asinh(upper / _STRETCH)
+    step = (high - low) / (_FRULLANI_NODES - 1)
+    u = low + step.unsqueeze(-1) * torch.arange(_FRULLANI_NODES, dtype=df.dtype, device=df.device)
+    s = _STRETCH * torch.sinh(u / _STRETCH)
+    return torch.exp(s - log_mean.unsqueeze(-1)), torch.cosh(u / _STRETCH) * step.unsqueeze(-1)
+
+
+def _by_density(pair: _Pair) -> tuple[Tensor, Tensor]:
+    """E[φ(log q/p)] over w, (x − μ_p)/σ_p = √ν_p·sinh w, where p is proportional to cosh(w)^(−ν_p).
+
+    log q/p is a sum of terms that vanish at equality: with 1 + b = ν_p/ν_q, ℓ = 2·log cosh w and A = tanh² w it is
+
+        f(ν_q) − f(ν_p) + log(σ_p/σ_q) + ν_q/2·[b·φ(−ℓ) + bA − log(1+bA)] − ½log(1+bA) − (ν_q+1)/2·log(1+Y),
+
+    where Y is what scales and locations change of 1 + Q/ν_q, relatively.
+    """
+    # Both signs of w as both signs of the shift: at equal locations the gradient to them is then exactly 0.
+    df_p, df_q, log_scales, shift = (x.unsqueeze(-1).unsqueeze(-1) for x in pair)
+    shift = torch.cat([shift, -shift], -2)
+    level, sech, tanh, weight = (x.unsqueeze(-2) for x in _density_nodes(pair.df_p.detach(), pair.df_q.detach()))
+    b, a = (df_p - df_q) / df_q, torch.expm1(2 * log_scales)
+    delta = shift / df_p.sqrt()
+    square = tanh * tanh
+    curved = b * square
+    moved = a * square + (1 + a) * delta * sech * (2 * tanh + delta * sech)
+    constant = (half_step_difference(pair.df_p / 2, pair.df_q / 2) + pair.log_scales).unsqueeze(-1).unsqueeze(-1)
+    bent = df_q / 2 * (b * _phi(-level) + _xml1p(curved)) - torch.log1p(curved) / 2
+    log_q_over_p = constant + bent - (df_q + 1) / 2 * torch.log1p((1 + b) * moved / (1 + curved))
+    log_constant = (log_half_step(pair.df_p / 2) + torch.log(pair.df_p / (2 * math.pi)) / 2).unsqueeze(-1).unsqueeze(-1)
+    terms = torch.exp(log_constant - df_p / 2 * level) * weight * _phi(log_q_over_p)
+    value = terms.sum(-1).sum(-1)
+    return value, (2 * terms[..., ::2].sum((-2, -1)) - value).abs()
+
+
+def _density_nodes(df_p: Tensor, df_q: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """2·log cosh w, 1/cosh w and tanh w at w = W·sinh(θx)/sinh θ, x equidistant on [0, 1], and dw.
+
+    W leaves e^(−38) of p and of q; θ makes the first step fine enough for the width 1/√ν and the poles at ±iπ/2.
+    """
+
+    def reach(df: Tensor) -> Tensor:
+        """The W at which cosh(W)^(−ν) = e^(−38)."""
+        return 38 / df + torch.log1p(torch.sqrt(-torch.expm1(-76 / df)))
+
+    heavier = df_q.clamp(min=1.0)
+    width = torch.maximum(reach(df_p), torch.asinh(torch.sqrt(heavier / df_p) * torch.sinh(reach(heavier))))
+    last = _DENSITY_NODES - 1
+    stretch = (width / last / (0.2 * torch.clamp(2 / df_p.sqrt(), max=1.0))).clamp(min=1.0)
+    theta = torch.asinh(stretch * (1 + torch.log(stretch))).unsqueeze(-1)
+    x = torch.arange(_DENSITY_NODES, dtype=df_p.dtype, device=df_p.device) / last
+    unit = width.unsqueeze(-1) / torch.sinh(theta)
+    w = unit * torch.sinh(theta * x)
+    fall = torch.exp(-2 * w)
+    tanh = torch.tanh(w)
+    small = w < 1
+    level = torch.where(
+        small,
+        -torch.log1p(-torch.where(small, tanh * tanh, 0.0)),
+        2 * (w + torch.log1p(fall) - math.log(2)),
+    )
+    # The node at 0 belongs to both signs.
+    shared = torch.where(x == 0, 0.5, 1.0)
+    return level, 2 * torch.exp(-w) / (1 + fall), tanh, shared * unit * theta * torch.cosh(theta * x) / last
+
+
+def _phi(x: Tensor) -> Tensor:
+    """The value eˣ − 1 − x; as `special.expm1mx`, but light enough for a whole grid of nodes."""
+    small = x.abs() < 0.25
+    series = torch.where(small, x, 0.0)
+    return torch.where(small, series * series * horner(series, _PHI), torch.expm1(x) - x)
+
+
+def _xml1p(x: Tensor) -> Tensor:
+    """The value x − log(1 + x), likewise, by r = x/(2+x): log(1+x) = 2·artanh(r)."""
+    small = x.abs() < 0.25
+    series = torch.where(small, x, 0.0)
+    r = series / (2 + series)
+    square = r * r
+    close = r * series - 2 * r * square * horner(square, _ARTANH)
+    return torch.where(small, close, x - torch.log1p(torch.where(small, 0.0, x)))

@@ -1,0 +1,37 @@
+"""KL(Laplace ‖ ·) in mpmath."""
+
+from mpmath import exp, log, pi
+
+from tests.golden.pairs import near, rounded, write
+
+
+def laplace_laplace(p, q):
+    d = abs(p["loc"] - q["loc"])
+    return log(q["scale"] / p["scale"]) - 1 + (d + p["scale"] * exp(-d / p["scale"])) / q["scale"]
+
+
+def laplace_normal(p, q):
+    square = 2 * p["scale"] ** 2 + (p["loc"] - q["loc"]) ** 2
+    return -1 - log(2 * p["scale"]) + log(2 * pi * q["scale"] ** 2) / 2 + square / (2 * q["scale"] ** 2)
+
+
+def main():
+    hard = [
+        (0.0, 1.0, 1.0, 2.0),
+        (-3.5, 0.25, 2.25, 7.0),
+        (0.0, 1e-30, 0.0, 1e30),
+        (0.0, 1e30, 0.0, 1e-30),
+        (1e30, 1e30, -1e30, 2e30),
+        (1e4, 1.0, 10001.0, 1.0),
+        (0.0, 1.0, 2e-4, 1.0),
+        (0.0, 1e-3, 100.0, 1.0),
+        (1e-30, 1e-30, 2e-30, 1e-30),
+    ]
+    cases = [(rounded({"loc": m, "scale": s}), rounded({"loc": n, "scale": t})) for m, s, n, t in hard]
+    write("Laplace", "Normal", laplace_normal, cases)
+    write(
+        "Laplace",
+        "Laplace",
+        laplace_laplace,
+        cases + near({"loc": 0.75, "scale": 1.3}) + near({"loc": -1e6, "scale": 1e-3}),
+    )

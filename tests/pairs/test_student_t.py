@@ -1,0 +1,75 @@
+"""KL(StudentT ‖ ·)."""
+
+from torch.distributions import Cauchy, Normal, StudentT
+
+from kullback.pairs import kl_with_error
+from tests.pairs.contract import *  # noqa: F403
+
+CASES = [Case(StudentT, StudentT), Case(StudentT, Normal)]  # noqa: F405
+
+
+def double(*values: float) -> list[Tensor]:  # noqa: F405
+    return [torch.tensor(v, dtype=torch.float64) for v in values]  # noqa: F405
+
+
+@pytest.mark.parametrize(  # noqa: F405
+    "parameters",
+    [
+        (0.0, 1.0, 1.0, 2.0),
+        (0.0, 1.0, 0.0, 1e6),
+        (0.0, 1.0, 0.0, 1e-6),
+        (0.0, 1.0, 1e3, 1.0),
+        (0.0, 1.0, -1e20, 1.0),
+        (0.0, 1e-30, 1.0, 1e30),
+        (0.0, 1e30, 1.0, 1e-30),
+        (5.0, 1e-30, 5.0, 1e-30 * (1 + 1e-9)),
+    ],
+)
+def test_one_degree_of_freedom_is_the_cauchy(parameters: tuple[float, ...]) -> None:
+    loc_p, scale_p, loc_q, scale_q = double(*parameters)
+    (one,) = double(1.0)
+    result = kl_with_error(StudentT(one, loc_p, scale_p), StudentT(one, loc_q, scale_q))
+    wanted = kl_divergence(Cauchy(loc_p, scale_p), Cauchy(loc_q, scale_q)).item()  # noqa: F405
+    assert result.value.item() == pytest.approx(wanted, rel=1e-10)  # noqa: F405
+    assert not result.certified
+
+
+@pytest.mark.parametrize("df", [1e13, 1e15])  # noqa: F405
+def test_many_degrees_of_freedom_are_the_normal(df: float) -> None:
+    df, loc, scale = double(df, 1.0, 2.0)
+    value = kl_divergence(StudentT(df), StudentT(df, loc, scale))  # noqa: F405
+    wanted = kl_divergence(Normal(*double(0.0, 1.0)), Normal(loc, scale))  # noqa: F405
+    assert value.item() == pytest.approx(wanted.item(), rel=1e-12)  # noqa: F405
+
+
+def test_published_value() -> None:
+    """Two Cauchys of scales 1 and 2, from the closed form of Chyzak and Nielsen."""
+    one, four = double(1.0, 4.0)
+    value = kl_divergence(StudentT(one), StudentT(one, scale=four.sqrt()))  # noqa: F405
+    assert value.item() == pytest.approx(math.log(9 / 8), rel=1e-12)  # noqa: F405
+
+
+@pytest.mark.parametrize("df", [1e-3, 0.3, 1.0, 7.0, 1e3, 1e6, 1e12])  # noqa: F405
+@pytest.mark.parametrize("step", [1e-3, 1e-9])  # noqa: F405
+def test_near_equality_half_the_fisher_information(df: float, step: float) -> None:
+    """KL(scale·(1+ε)) = ½·2ν/(ν+3)·ε² + O(ε³), and for the location (ν+1)/(ν+3)·½(ε/scale)²."""
+    df, scale, moved, loc = double(df, 1.3, 1.3 * (1 + step), 1.3 * step)
+    relative = ((moved - scale) / scale).item()
+    value = kl_divergence(StudentT(df, scale=scale), StudentT(df, scale=moved)).item()  # noqa: F405
+    assert value == pytest.approx((df / (df + 3)).item() * relative**2, rel=3 * step)  # noqa: F405
+    value = kl_divergence(StudentT(df, scale=scale), StudentT(df, loc, scale)).item()  # noqa: F405
+    # Locations differ in units of √ν·scale.
+    if loc < 0.1 * step**0.5 * df.sqrt():
+        wanted = ((df + 1) / (df + 3)).item() * (loc / scale).item() ** 2 / 2
+        assert value == pytest.approx(wanted, rel=3 * step)  # noqa: F405
+
+
+def test_a_thousand_pairs_in_one_call() -> None:
+    generator = torch.Generator().manual_seed(0)  # noqa: F405
+    u = torch.rand(6, 1000, generator=generator, dtype=torch.float64) + 0.5  # noqa: F405
+    p, q = StudentT(4 * u[0], u[1], u[2]), StudentT(4 * u[3], u[4], u[5])
+    result = kl_with_error(p, q)
+    assert (result.value > 0).all()
+    assert (result.error < 1e-6 * result.value).all()
+    alone = kl_divergence(StudentT(4 * u[0, 7], u[1, 7], u[2, 7]), StudentT(4 * u[3, 7], u[4, 7], u[5, 7]))  # noqa: F405
+    assert result.value[7].item() == pytest.approx(alone.item(), rel=1e-13)  # noqa: F405

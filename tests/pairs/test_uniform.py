@@ -1,0 +1,90 @@
+"""KL(Uniform ‖ ·)."""
+
+from torch.distributions import Beta, ContinuousBernoulli, Exponential, Gamma, Gumbel, Normal, Pareto, Uniform
+
+from tests.pairs.contract import *  # noqa: F403
+
+CASES = [
+    Case(Uniform, Uniform),  # noqa: F405
+    Case(Uniform, Normal),  # noqa: F405
+    Case(Uniform, Gumbel),  # noqa: F405
+    Case(Uniform, Beta),  # noqa: F405
+    Case(Uniform, ContinuousBernoulli),  # noqa: F405
+    Case(Uniform, Exponential),  # noqa: F405
+    Case(Uniform, Gamma),  # noqa: F405
+    Case(Uniform, Pareto),  # noqa: F405
+]
+
+
+def test_zero_at_equality_with_zero_gradient(case: Case) -> None:  # noqa: F405
+    """Equal intervals touch the edge of infinity: the value is 0, the slopes are the one-sided ±1/width."""
+    if case.q is not Uniform:
+        pytest.skip("only a family against itself can be equal by parameters")  # noqa: F405
+    for row in case.table():
+        p, q = (tensors(row["p"], torch.float64, grad=True) for _ in range(2))  # noqa: F405
+        value = kl_divergence(Uniform(**p), Uniform(**q))  # noqa: F405
+        assert value.item() == 0.0
+        value.backward()
+        slope = pytest.approx(1 / (p["high"] - p["low"]).item(), rel=1e-12)  # noqa: F405
+        assert p["low"].grad.item() == -q["low"].grad.item() == slope
+        assert q["high"].grad.item() == -p["high"].grad.item() == slope
+
+
+REPRODUCERS = [
+    ((0.0, 1.0), ContinuousBernoulli, (0.3,), 0.029736123),
+    ((1e4, 1e4 + 1), Pareto, (2.0, 2000.0), 17036.096),
+    ((0.0, 1e-10), Beta, (2.0, 1e9), 5.6551702),
+    ((0.0, 1.0), Gumbel, (1000.0, 1.0), math.inf),  # noqa: F405
+]
+
+
+@pytest.mark.parametrize(("ends", "q", "parameters", "wanted"), REPRODUCERS)  # noqa: F405
+def test_reproducers_of_torchs_wrong_answers(ends, q, parameters, wanted) -> None:
+    given = [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in parameters]  # noqa: F405
+    low, high = (torch.tensor(v, dtype=torch.float64) for v in ends)  # noqa: F405
+    value = kl_divergence(Uniform(low, high), q(*given))  # noqa: F405
+    assert value.item() == pytest.approx(wanted, rel=1e-7)  # noqa: F405
+    value.backward()
+    assert all(v.grad.isfinite().item() for v in given)
+
+
+def test_far_interval_in_float32() -> None:
+    f = torch.tensor  # noqa: F405
+    value = kl_divergence(Uniform(f(1e8), f(1e8 + 16)), Pareto(f(1.0), f(3.0)))  # noqa: F405
+    assert value.item() == pytest.approx(69.811522, rel=1e-6)  # noqa: F405
+
+
+@pytest.mark.parametrize("q", [Beta(1.0, 1.0), ContinuousBernoulli(0.5)], ids=str)  # noqa: F405
+def test_the_flat_law_on_the_unit_interval_is_uniform(q: Distribution) -> None:  # noqa: F405
+    assert kl_divergence(Uniform(0.0, 1.0), q).item() == 0.0  # noqa: F405
+
+
+def test_almost_flat_beta() -> None:
+    """About (1, 1) the divergence is ½[ζ(2)(x² + y²) − (ζ(2)−1)(x + y)²], x = a − 1, y = b − 1."""
+    x, y = 2.0**-30, -3 * 2.0**-31
+    a, b = (torch.tensor(1 + v, dtype=torch.float64) for v in (x, y))  # noqa: F405
+    zeta = math.pi**2 / 6  # noqa: F405
+    wanted = (zeta * (x * x + y * y) - (zeta - 1) * (x + y) ** 2) / 2
+    low, high = torch.zeros_like(a), torch.ones_like(a)  # noqa: F405
+    assert kl_divergence(Uniform(low, high), Beta(a, b)).item() == pytest.approx(wanted, rel=1e-8)  # noqa: F405
+
+
+@pytest.mark.parametrize("q", [Beta, ContinuousBernoulli, Exponential, Gamma, Pareto])  # noqa: F405
+def test_outside_of_the_support_infinite_without_gradient(q: type) -> None:
+    ends = [torch.tensor(v, requires_grad=True) for v in ([-0.5, 0.25], [1.5, 0.75])]  # noqa: F405
+    parameters = [torch.tensor(v) for v in (0.2, 0.7)][: 1 if q in (ContinuousBernoulli, Exponential) else 2]  # noqa: F405
+    value = kl_divergence(Uniform(*ends), q(*parameters))  # noqa: F405
+    assert value.isinf().tolist() == [True, False]
+    value.sum().backward()
+    assert all(end.grad[0].item() == 0.0 and end.grad.isfinite().all() for end in ends)
+
+
+def test_continuous_bernoulli_by_probability_and_at_infinite_logits() -> None:
+    p = Uniform(torch.tensor(0.25), torch.tensor(0.75))  # noqa: F405
+    logits = torch.tensor([-torch.inf, -1.0986123, torch.inf], requires_grad=True)  # noqa: F405
+    by_logits = kl_divergence(p, ContinuousBernoulli(logits=logits, validate_args=False))  # noqa: F405
+    by_probs = kl_divergence(p, ContinuousBernoulli(torch.tensor(0.25)))  # noqa: F405
+    assert by_logits.isinf().tolist() == [True, False, True]
+    assert by_probs.item() == pytest.approx(by_logits[1].item(), rel=1e-6)  # noqa: F405
+    by_logits.sum().backward()
+    assert logits.grad.isfinite().all()
