@@ -52,6 +52,10 @@ def _p(a, b):
 LAWS = [(2.0, 3.0), (0.5, 0.25), (1e-6, 1e-6), (1e6, 1e6), (1e12, 1e12), (1e12, 1.0), (1e-6, 1e12), (3.0, 1e-6), (40.0, 7.0)]
 
 
+# A derivative to a bound of the support is one-sided where the bound touches; those of p are what the table holds.
+GIVEN = [("p", "concentration1"), ("p", "concentration0")]
+
+
 def main():
     hard = [
         ((2.0, 3.0), (3.0, 1.5)),
@@ -69,7 +73,7 @@ def main():
     write("Beta", "Beta", beta_beta, cases, digits=120)
     limits = [(0.0, 1.0), (-1.0, 3.0), (0.5, 1.0), (-1e-12, 1.0), (-1e30, 1e30)]
     uniforms = [{"low": low, "high": high} for low, high in limits]
-    write("Beta", "Uniform", beta_uniform, [(_p(*a), rounded(q)) for a in LAWS for q in uniforms], digits=120)
+    write("Beta", "Uniform", beta_uniform, [(_p(*a), rounded(q)) for a in LAWS for q in uniforms], gradients=GIVEN, digits=120)
     some = [*LAWS, (1.0, 1.0), (1.001, 1.0), (1.0, 1 - 1e-6)]
     logits = [{"logits": t} for t in (0.5, 0.0, -3.0, 1e-3, -1e-7, 40.0, -800.0)]
     close = [(_p(a, 1.0), rounded({"logits": a})) for a in (2.0, 50.0)]
@@ -82,7 +86,7 @@ def main():
     write("Beta", "Gamma", beta_gamma, shaped, digits=120)
     cases = [(_p(*a), rounded({"rate": r})) for a in LAWS for r in (1.5, 1e-30, 1e6)]
     write("Beta", "Exponential", beta_exponential, [*cases, (_p(1.0, 1e6), {"rate": 1e6})], digits=120)
-    normals = [(0.5, 0.3), (0.4, 1e-3), (-3.0, 1e30), (1.0, 1e-6)]
+    normals = [(0.5, 0.3), (0.4, 1e-3), (-3.0, 1e10), (0.9, 1e-6)]
     close = [((1e6, 1e6), (0.5, 3.5355e-4)), ((1e12, 3e12), (0.25, 2.165e-7)), ((30.0, 70.0), (0.3, 0.0456))]
     cases = [(a, n) for a in LAWS for n in normals] + close
     shaped = [(_p(*a), rounded({"loc": m, "scale": s})) for a, (m, s) in cases]

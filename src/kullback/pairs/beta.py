@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Beta, ContinuousBernoulli, Exponential, Gamma, Normal, Uniform
 
-from kullback._core.special._double_double import two_difference, two_product
-from kullback.pairs.dirichlet import dirichlet_kl
+from kullback._core.special._double_double import two_difference, two_product, two_sum
+from kullback.pairs.dirichlet import cross_difference, dirichlet_kl
 from kullback.pairs.parameters import gives_logits, read, working
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
@@ -49,18 +49,18 @@ def kl_beta_uniform(p: Beta, q: Uniform) -> Tensor:
 
 @register(Beta, ContinuousBernoulli, source="KL(Beta ‖ Uniform(0, 1)) + log((eᵗ − 1)/t) − t·a/(a+b), t the logit")
 def kl_beta_continuous_bernoulli(p: Beta, q: ContinuousBernoulli) -> Tensor:
-    """Mirrored so that t ≥ 0; then log((eᵗ−1)/t) − t·E x = log((1−e⁻ᵗ)/t) + t·(1 − E x)."""
+    """Around t = 0 the odd part t·(½ − E x) is taken out; elsewhere mirrored so that t ≥ 0, with 1 − E x beside it."""
     a, b = read(p, "concentration1", "concentration0")
     logit = _logit(q)
-    size = logit.abs()
-    rest = torch.where(logit >= 0, b, a) / (a + b)
-    small = size < 1e-2
-    # log((1−e⁻ᵗ)/t) = −t/2 + t²/24 − t⁴/2880 + t⁶/181440 − …
-    square = size * size
-    series = square * (1 / 24 - square * (1 / 2880 - square / 181440))
-    safe = torch.where(small, 1.0, size)
-    normaliser = torch.where(small, series - size / 2, log1mexp(-safe) - torch.log(safe))
-    return _kl_beta_unit(p) + normaliser + size * rest
+    small = logit.abs() < 0.3
+    # log(sinh(t/2)/(t/2)) = t²/24 − t⁴/2880 + t⁶/181440 − …
+    inner = torch.where(small, logit, 0.0)
+    s = inner * inner
+    even = s * (1 / 24 - s * (1 / 2880 - s * (1 / 181440 - s * (1 / 9676800 - s / 479001600))))
+    near = even + inner * ((b - a) / (a + b) / 2)
+    size = torch.where(small, 1.0, logit.abs())
+    far = log1mexp(-size) - torch.log(size) + size * (torch.where(logit >= 0, b, a) / (a + b))
+    return _kl_beta_unit(p) + torch.where(small, near, far)
 
 
 def _logit(q: ContinuousBernoulli) -> Tensor:
@@ -92,7 +92,7 @@ def _kl_beta_gamma(p: Beta, shape: Tensor, rate: Tensor) -> Tensor:
     a, b = read(p, "concentration1", "concentration0")
     c = a + b
     # KL(Gamma(a, c) ‖ Gamma(k, λ)), Stirling's main parts combined.
-    between = kl_div(shape, a / c * rate) + 0.5 * expm1mx(log_ratio(shape, a)) + binet_bregman(a, shape)
+    between = _kl_shapes(a, b, shape, rate) + 0.5 * expm1mx(log_ratio(shape, a)) + binet_bregman(a, shape)
     # KL(Beta(a, b) ‖ Gamma(a, c)) = ½h(b/c) + ½a/(bc) + a·R'(c) + ∫(1−x)·R''(x)dx over [b, c].
     near = a < 0.3 * b
     short = torch.where(near, a, 0.0)
@@ -103,6 +103,14 @@ def _kl_beta_gamma(p: Beta, shape: Tensor, rate: Tensor) -> Tensor:
     direct = _stirling_mean(c) - _stirling_mean(b) + (binet(c, 1) - binet(b, 1))
     limit = 0.5 * (expm1mx(log_ratio(b, c)) + a / c / b) + a * binet(c, 1) + torch.where(near, integral, direct)
     return limit + between + (a - shape) * (0.5 / c - binet(c, 1))
+
+
+def _kl_shapes(a: Tensor, b: Tensor, shape: Tensor, rate: Tensor) -> Tensor:
+    """k·log(k/m) − k + m for m = λ·a/(a+b), from the exact difference m − k = (λa − k(a+b))/(a+b)."""
+    c, low = two_sum(a, b)
+    x = cross_difference(rate, a, torch.zeros_like(a), shape, c, low) / c / shape
+    near = x.abs() < 0.5
+    return torch.where(near, -shape * log1pmx(torch.where(near, x, 0.0)), kl_div(shape, a / c * rate))
 
 
 def _stirling_mean(x: Tensor) -> Tensor:
@@ -116,10 +124,27 @@ def kl_beta_normal(p: Beta, q: Normal) -> Tensor:
     a, b = read(p, "concentration1", "concentration0")
     loc, scale = read(q, "loc", "scale")
     c = a + b
-    deviation = torch.sqrt(a / c * (b / c) / (c + 1))
     shift = _mean_difference(a, b, loc) / c / scale
-    between = 0.5 * (expm1mx(2 * log_ratio(deviation, scale)) + shift * shift)
+    between = 0.5 * (expm1mx(_log_variance_ratio(a, b, scale)) + shift * shift)
     return _negentropy(a, b) + between
+
+
+def _log_variance_ratio(a: Tensor, b: Tensor, scale: Tensor) -> Tensor:
+    """log(ab/(c²(c+1)σ²)), c = a+b: near 0 from the difference of two products that carry their rounding errors."""
+    c, c_low = two_sum(a, b)
+    up, up_low = two_sum(c, torch.ones_like(c))
+    wide = _product(c, c_low, scale, torch.zeros_like(scale))
+    product, product_low = _product(*_product(*wide, *wide), up, up_low + c_low)
+    variance, variance_low = two_product(a, b)
+    x = ((variance - product) + (variance_low - product_low)) / product
+    near = x.abs() < 0.5
+    deviation = torch.sqrt(a / c * (b / c) / (c + 1))
+    return torch.where(near, torch.log1p(torch.where(near, x, 0.0)), 2 * log_ratio(deviation, scale))
+
+
+def _product(x: Tensor, x_low: Tensor, y: Tensor, y_low: Tensor) -> tuple[Tensor, Tensor]:
+    high, low = two_product(x, y)
+    return high, low + (x * y_low + x_low * y)
 
 
 def _mean_difference(a: Tensor, b: Tensor, loc: Tensor) -> Tensor:

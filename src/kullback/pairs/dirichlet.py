@@ -71,8 +71,8 @@ def _corners(alpha: Tensor, beta: Tensor) -> tuple[Corners, Tensor]:
     a0, a0_low = _plus(tops[0], s, s_low)
     b0, b0_low = _plus(tops[1], t, t_low)
     gap0 = tops[2] + (gap_s + tops[3])
-    n_top = _cross(tops[1], s, s_low, tops[0], t, t_low)
-    n = torch.where(is_top, n_top, _cross(beta, a0, a0_low, alpha, b0, b0_low))
+    n_top = cross_difference(tops[1], s, s_low, tops[0], t, t_low)
+    n = torch.where(is_top, n_top, cross_difference(beta, a0, a0_low, alpha, b0, b0_low))
     rest_p, rest_q = torch.where(is_top, s, a0 - alpha), torch.where(is_top, t, b0 - beta)
     spread = torch.zeros_like(alpha)
     points = (alpha, beta, a0 + spread, b0 + spread, gap, gap0 + spread)
@@ -96,7 +96,7 @@ def _plus(x: Tensor, y: Tensor, y_low: Tensor) -> tuple[Tensor, Tensor]:
     return high, low + y_low
 
 
-def _cross(b: Tensor, s: Tensor, s_low: Tensor, a: Tensor, t: Tensor, t_low: Tensor) -> Tensor:
+def cross_difference(b: Tensor, s: Tensor, s_low: Tensor, a: Tensor, t: Tensor, t_low: Tensor) -> Tensor:
     """b·s − a·t, the products exact; plain where an exact product would overflow."""
     left, left_low = two_product(b, s)
     right, right_low = two_product(a, t)

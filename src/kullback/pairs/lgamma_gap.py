@@ -18,9 +18,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from kullback._core.special.exp_log import log1pmx_value as log1pmx
 from kullback._core.special.polygamma import BINET_SERIES, RAISE_TO
 from kullback.pairs.ratios import log_ratio
-from kullback.special import digamma, log1pmx, trigamma
+from kullback.special import digamma, trigamma
 
 
 class Corners(NamedTuple):
@@ -54,6 +55,11 @@ class Corners(NamedTuple):
         """All four arguments moved up by k; N moves by −k·(t − s)."""
         points = (self.a + k, self.b + k, self.a0 + k, self.b0 + k)
         return Corners(*points, self.gap, self.gap0, self.s, self.t, self.gap_s, self.n - k * self.gap_s)
+
+    def steps(self) -> Corners:
+        """The corners moved up by 0, 1, …, 11, along a new last dimension."""
+        count = torch.arange(RAISE_TO, dtype=self.a.dtype, device=self.a.device)
+        return Corners(*(field.unsqueeze(-1) for field in self)).raised(count)
 
     def is_large(self) -> Tensor:
         """Where Stirling's formula with its asymptotic series holds without raising."""
@@ -128,7 +134,7 @@ def bregman_difference(c: Corners) -> Tensor:
     near = v.abs() < 0.5
     v_remainder = torch.where(near, log1pmx(torch.where(near, v, 0.0)), log_ratio(high.b0, high.a0) - v)
     main = main + high.b * _log_ratio_remainder(high) - high.t * v_remainder
-    steps = sum((h_difference(c.raised(k)) for k in range(RAISE_TO)), torch.zeros_like(main))
+    steps = h_difference(c.steps()).sum(-1)
     return main + stirling_difference(high) + torch.where(is_large, 0.0, steps)
 
 
@@ -155,7 +161,7 @@ def _slope_p(c: Corners) -> Tensor:
     total = apart + 0.5 * _inverse_differences(high)[0]
     total = total + (apart / high.a**2 + v * inverse_s * (1 / high.a + 1 / high.a0)) / 6
     total = total + (high.gap * _curvature_terms(high.a) - high.gap0 * _curvature_terms(high.a0))
-    steps = sum((_inverse_differences(c.raised(k))[0] for k in range(RAISE_TO)), torch.zeros_like(total))
+    steps = _inverse_differences(c.steps())[0].sum(-1)
     return total + torch.where(is_large, 0.0, steps)
 
 
@@ -169,7 +175,7 @@ def _slope_q(c: Corners) -> Tensor:
     total = _log_ratio(high) + 0.5 * half
     total = total + (half * (1 / high.a + 1 / high.b) + outer * (inverse_s + inverse_t)) / 12
     total = total + (_series_terms(high.a, high.b, high.gap)[1] - _series_terms(high.a0, high.b0, high.gap0)[1])
-    steps = sum((_inverse_differences(c.raised(k))[1] for k in range(RAISE_TO)), torch.zeros_like(total))
+    steps = _inverse_differences(c.steps())[1].sum(-1)
     return total + torch.where(is_large, 0.0, steps)
 
 
