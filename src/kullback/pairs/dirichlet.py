@@ -21,6 +21,7 @@ from kullback._core.special._double_double import two_difference, two_product, t
 from kullback.pairs.lgamma_gap import (
     Corners,
     bregman_difference,
+    curvature,
     h_difference,
     slope_differences,
     stirling_difference,
@@ -28,7 +29,7 @@ from kullback.pairs.lgamma_gap import (
 from kullback.pairs.parameters import read
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
-from kullback.special import binet, binet_bregman, expm1mx, kl_div, lgamma_bregman, log1pmx, trigamma
+from kullback.special import binet_bregman, expm1mx, kl_div, lgamma_bregman, log1pmx
 
 # Above this the main part of Stirling's formula outweighs what is left of B, so it has to be cancelled exactly.
 _LARGE = 48.0
@@ -128,14 +129,6 @@ def _with_derivatives(
     τ(α) − (β−α)·τ'(α), −τ(α), τ(β) and constants of the same form at the sums.
     """
     first = (step_p * slope_p + step_q * slope_q).sum(-1)
-    inner = _curvature(c.a, c.b, c.gap, step_p, step_q).sum(-1)
+    inner = curvature(c.a, c.b, c.gap, step_p, step_q).sum(-1)
     sums = (c.a0[..., 0], c.b0[..., 0], c.gap0[..., 0], step_p.sum(-1), step_q.sum(-1))
-    return value + first + 0.5 * (inner - _curvature(*sums))
-
-
-def _curvature(a: Tensor, b: Tensor, gap: Tensor, step_p: Tensor, step_q: Tensor) -> Tensor:
-    trigamma_a = trigamma(a)
-    # ψ'' by Stirling's formula and Binet's remainder.
-    second = -1 / a**2 - 1 / a**3 + binet(a, 3)
-    curved_p = trigamma_a - gap * second
-    return curved_p * step_p * step_p - 2 * trigamma_a * step_p * step_q + trigamma(b) * step_q * step_q
+    return value + first + 0.5 * (inner - curvature(*sums))

@@ -21,7 +21,7 @@ from torch import Tensor
 from kullback._core.special.exp_log import log1pmx_value as log1pmx
 from kullback._core.special.polygamma import BINET_SERIES, RAISE_TO
 from kullback.pairs.ratios import log_ratio
-from kullback.special import digamma, trigamma
+from kullback.special import binet, digamma, trigamma
 
 
 class Corners(NamedTuple):
@@ -122,20 +122,24 @@ def stirling_difference(c: Corners) -> Tensor:
     return 0.5 * h_difference(c) + (first + rest)
 
 
-def bregman_difference(c: Corners) -> Tensor:
-    """B(a, b) − B(a₀, b₀).
+def main_difference(c: Corners) -> Tensor:
+    """M(a, b) − M(a₀, b₀) for Stirling's main part M(a, b) = b·log(b/a) − b + a.
 
-    The difference of the main parts b·log(b/a) − b + a is N²/(a·a₀·b₀) − (t − s)·v + b·log1pmx(z) − t·log1pmx(v).
+    Its first order cancels: N²/(a·a₀·b₀) − (t − s)·v + b·log1pmx(z) − t·log1pmx(v).
     """
+    v = c.gap0 / c.a0
+    near = v.abs() < 0.5
+    v_remainder = torch.where(near, log1pmx(torch.where(near, v, 0.0)), log_ratio(c.b0, c.a0) - v)
+    first = c.n / c.a * (c.n / (c.a0 * c.b0)) - c.gap_s * v
+    return first + c.b * _log_ratio_remainder(c) - c.t * v_remainder
+
+
+def bregman_difference(c: Corners) -> Tensor:
+    """B(a, b) − B(a₀, b₀)."""
     is_large = c.is_large()
     high = c.raised(torch.where(is_large, 0.0, float(RAISE_TO)))
-    v = high.gap0 / high.a0
-    main = high.n / high.a * (high.n / (high.a0 * high.b0)) - high.gap_s * v
-    near = v.abs() < 0.5
-    v_remainder = torch.where(near, log1pmx(torch.where(near, v, 0.0)), log_ratio(high.b0, high.a0) - v)
-    main = main + high.b * _log_ratio_remainder(high) - high.t * v_remainder
     steps = h_difference(c.steps()).sum(-1)
-    return main + stirling_difference(high) + torch.where(is_large, 0.0, steps)
+    return main_difference(high) + stirling_difference(high) + torch.where(is_large, 0.0, steps)
 
 
 def slope_differences(c: Corners) -> tuple[Tensor, Tensor]:
@@ -183,3 +187,12 @@ def _inverse_differences(c: Corners) -> tuple[Tensor, Tensor]:
     """(b−a)/a² − (b₀−a₀)/a₀² and (b−a)/(a·b) − (b₀−a₀)/(a₀·b₀)."""
     apart, v = c.n / (c.a * c.a0), c.gap0 / c.a0
     return apart / c.a + v * (c.s / (c.a * c.a0)), apart / c.b + v * (c.t / (c.b * c.b0))
+
+
+def curvature(a: Tensor, b: Tensor, gap: Tensor, step_p: Tensor, step_q: Tensor) -> Tensor:
+    """The second-order form of B(a, b) along two displacements: with τ = ψ', τ(a) − (b−a)·τ'(a), −τ(a) and τ(b)."""
+    trigamma_a = trigamma(a)
+    # ψ'' by Stirling's formula and Binet's remainder.
+    second = -1 / a**2 - 1 / a**3 + binet(a, 3)
+    curved_p = trigamma_a - gap * second
+    return curved_p * step_p * step_p - 2 * trigamma_a * step_p * step_q + trigamma(b) * step_q * step_q
