@@ -49,7 +49,17 @@ def _p(a, b):
     return rounded({"concentration1": a, "concentration0": b})
 
 
-LAWS = [(2.0, 3.0), (0.5, 0.25), (1e-6, 1e-6), (1e6, 1e6), (1e12, 1e12), (1e12, 1.0), (1e-6, 1e12), (3.0, 1e-6), (40.0, 7.0)]
+LAWS = [
+    (2.0, 3.0),
+    (0.5, 0.25),
+    (1e-6, 1e-6),
+    (1e6, 1e6),
+    (1e12, 1e12),
+    (1e12, 1.0),
+    (1e-6, 1e12),
+    (3.0, 1e-6),
+    (40.0, 7.0),
+]
 
 
 # A derivative to a bound of the support is one-sided where the bound touches; those of p are what the table holds.
@@ -73,7 +83,14 @@ def main():
     write("Beta", "Beta", beta_beta, cases, digits=120)
     limits = [(0.0, 1.0), (-1.0, 3.0), (0.5, 1.0), (-1e-12, 1.0), (-1e30, 1e30)]
     uniforms = [{"low": low, "high": high} for low, high in limits]
-    write("Beta", "Uniform", beta_uniform, [(_p(*a), rounded(q)) for a in LAWS for q in uniforms], gradients=GIVEN, digits=120)
+    write(
+        "Beta",
+        "Uniform",
+        beta_uniform,
+        [(_p(*a), rounded(q)) for a in LAWS for q in uniforms],
+        gradients=GIVEN,
+        digits=120,
+    )
     some = [*LAWS, (1.0, 1.0), (1.001, 1.0), (1.0, 1 - 1e-6)]
     logits = [{"logits": t} for t in (0.5, 0.0, -3.0, 1e-3, -1e-7, 40.0, -800.0)]
     close = [(_p(a, 1.0), rounded({"logits": a})) for a in (2.0, 50.0)]

@@ -40,7 +40,7 @@ def _kl_beta_unit(p: Beta) -> Tensor:
 
 @register(Beta, Uniform, source="KL(Beta ‖ Uniform(0, 1)) + log(high − low)")
 def kl_beta_uniform(p: Beta, q: Uniform) -> Tensor:
-    """high − low = 1 + (high − 1) − low, each part non-negative where q contains the unit interval."""
+    """The width is 1 + (high − 1) − low, each part non-negative where q contains the unit interval."""
     low, high = read(q, "low", "high")
     inside = (low <= 0) & (high >= 1)
     excess = torch.where(inside, (high - 1) - low, 0.0)
@@ -75,7 +75,9 @@ def _logit(q: ContinuousBernoulli) -> Tensor:
     return torch.where(middle, torch.log1p(inner) - torch.log1p(-inner), torch.log(outer) - torch.log1p(-outer))
 
 
-@register(Beta, Gamma, source="KL(Beta(a, b) ‖ Gamma(a, a+b)) + KL(Gamma(a, a+b) ‖ q) + (a − k)·(log c − ψ(c)), c = a+b")
+@register(
+    Beta, Gamma, source="KL(Beta(a, b) ‖ Gamma(a, a+b)) + KL(Gamma(a, a+b) ‖ q) + (a − k)·(log c − ψ(c)), c = a+b"
+)
 def kl_beta_gamma(p: Beta, q: Gamma) -> Tensor:
     """Gamma(a, a+b) has the mean of p and is its limit for large b."""
     return _kl_beta_gamma(p, *read(q, "concentration", "rate"))
@@ -120,7 +122,7 @@ def _stirling_mean(x: Tensor) -> Tensor:
 
 @register(Beta, Normal, source="negentropy of Beta + KL of the Normal with Beta's moments to q")
 def kl_beta_normal(p: Beta, q: Normal) -> Tensor:
-    """log q is quadratic, so that KL(p ‖ q) splits at the Normal r with the moments of p: KL(p ‖ r) + KL(r ‖ q)."""
+    """The logarithm of q is quadratic, so that KL(p ‖ q) splits at the Normal r with the moments of p: KL(p ‖ r) + KL(r ‖ q)."""
     a, b = read(p, "concentration1", "concentration0")
     loc, scale = read(q, "loc", "scale")
     c = a + b
@@ -148,7 +150,7 @@ def _product(x: Tensor, x_low: Tensor, y: Tensor, y_low: Tensor) -> tuple[Tensor
 
 
 def _mean_difference(a: Tensor, b: Tensor, loc: Tensor) -> Tensor:
-    """a − loc·(a + b) = a·(1 − loc) − b·loc, the products exact: the mean of a narrow Beta is not its rounding."""
+    """The mean of p minus loc, times a + b: a·(1 − loc) − b·loc, the products exact: the mean of a narrow Beta is not its rounding."""
     one_minus, low = two_difference(torch.ones_like(loc), loc)
     left, left_low = two_product(a, one_minus)
     right, right_low = two_product(b, loc)

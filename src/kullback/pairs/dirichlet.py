@@ -97,7 +97,9 @@ def _plus(x: Tensor, y: Tensor, y_low: Tensor) -> tuple[Tensor, Tensor]:
     return high, low + y_low
 
 
-def cross_difference(b: Tensor, s: Tensor, s_low: Tensor, a: Tensor, t: Tensor, t_low: Tensor) -> Tensor:
+def cross_difference(  # noqa: PLR0917
+    b: Tensor, s: Tensor, s_low: Tensor, a: Tensor, t: Tensor, t_low: Tensor
+) -> Tensor:
     """b·s − a·t, the products exact; plain where an exact product would overflow."""
     left, left_low = two_product(b, s)
     right, right_low = two_product(a, t)
@@ -120,13 +122,12 @@ def _value(c: Corners, is_top: Tensor) -> Tensor:
     return torch.where(is_tail | (torch.maximum(top.a0, top.b0) > _LARGE), large, small).clamp_min(0.0)
 
 
-def _with_derivatives(
+def _with_derivatives(  # noqa: PLR0917
     value: Tensor, step_p: Tensor, step_q: Tensor, slope_p: Tensor, slope_q: Tensor, c: Corners
 ) -> Tensor:
     """Hang the gradient and the Hessian on the value: displacements that are zero carry them.
 
-    Each block of the Hessian is a diagonal minus a constant: with τ = ψ', those of (α, α), (α, β), (β, β) have diagonals
-    τ(α) − (β−α)·τ'(α), −τ(α), τ(β) and constants of the same form at the sums.
+    Each block of the Hessian is a diagonal minus a constant, the same expression at the sums.
     """
     first = (step_p * slope_p + step_q * slope_q).sum(-1)
     inner = curvature(c.a, c.b, c.gap, step_p, step_q).sum(-1)

@@ -1,6 +1,6 @@
 """KL(LKJCholesky ‖ q). The law is a one-parameter exponential family in η.
 
-Its log-normaliser is Σ_{i=1}^{d−1} [lgamma(x − i/2) − lgamma(x)], x = η + (d−1)/2, the product of Beta laws of the onion
+Its log-normaliser is Σ_{i=1}^{d−1} [lgamma(x − i/2) − lgamma(x)], x = η + (d−1)/2, from the Beta laws of the onion
 construction, so that KL = Σᵢ [B(x_p − i/2, x_q − i/2) − B(x_p, x_q)] with B the Bregman divergence of log Γ.
 
 References:
@@ -19,7 +19,11 @@ from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
 
 
-@register(LKJCholesky, LKJCholesky, source="Σᵢ B(x_p − i/2, x_q − i/2) − B(x_p, x_q), x = η + (d−1)/2, each difference taken analytically")
+@register(
+    LKJCholesky,
+    LKJCholesky,
+    source="Σᵢ B(x_p − i/2, x_q − i/2) − B(x_p, x_q), x = η + (d−1)/2, each difference taken analytically",
+)
 def kl_lkj_lkj(p: LKJCholesky, q: LKJCholesky) -> Tensor:
     """Non-negative terms; η_q − η_p is formed before anything is added to η."""
     (eta_p,), (eta_q,) = read(p, "concentration"), read(q, "concentration")
@@ -35,4 +39,5 @@ def kl_lkj_lkj(p: LKJCholesky, q: LKJCholesky) -> Tensor:
     step_p, step_q = eta_p - at_p.squeeze(-1), eta_q - at_q.squeeze(-1)
     bent = curvature(c.a, c.b, gap, step_p.unsqueeze(-1), step_q.unsqueeze(-1))
     bent = bent - curvature(c.a0, c.b0, gap, step_p.unsqueeze(-1), step_q.unsqueeze(-1))
-    return bregman_difference(c).sum(-1).clamp_min(0.0) + step_p * slope_p + step_q * slope_q + 0.5 * bent.sum(-1)
+    value: Tensor = bregman_difference(c).sum(-1).clamp_min(0.0)
+    return value + step_p * slope_p + step_q * slope_q + 0.5 * bent.sum(-1)

@@ -46,11 +46,12 @@ def kl_low_rank_low_rank(p: LowRankMultivariateNormal, q: LowRankMultivariateNor
     capacitance_p = torch.linalg.cholesky(_eye(own.shape[-1], own) + own.mT @ own)
     log_det = log_ratio(*ratio).sum(-1) + 2 * (_log_det(capacitance_p) - _log_det(capacitance))
     matrix = _matrix_part(e, log_det)
-    return 0.5 * (matrix + shift.square().sum((-2, -1)))
+    divergence: Tensor = 0.5 * (matrix + shift.square().sum((-2, -1)))
+    return divergence
 
 
 def _matrix_part(e: Tensor, log_det: Tensor) -> Tensor:
-    """tr E − log det(I + E)."""
+    """The trace of E minus log det(I + E)."""
     near = e.detach().square().sum((-2, -1)) < NEAR
     safe = torch.where(near[..., None, None], e, 0.0)
     eye = _eye(e.shape[-1], e)
@@ -61,7 +62,7 @@ def _matrix_part(e: Tensor, log_det: Tensor) -> Tensor:
     whitened = torch.linalg.solve_triangular(factor, residual, upper=False)
     whitened = torch.linalg.solve_triangular(factor, whitened.mT, upper=False)
     half = whitened.tril(-1) + 0.5 * torch.diag_embed(whitened.diagonal(dim1=-2, dim2=-1))
-    close = trace_minus_log_det(w + factor @ half)
+    close = trace_minus_log_det(w + factor @ half, factor.diagonal(dim1=-2, dim2=-1).log())
     return torch.where(near, close, e.diagonal(dim1=-2, dim2=-1).sum(-1) - log_det)
 
 

@@ -28,7 +28,8 @@ def kl_gaussian_gaussian(p: Gaussian, q: Gaussian) -> Tensor:
     (loc_p,), (loc_q,) = read(p, "loc"), read(q, "loc")
     lower = lower_factor(q)
     shift = torch.linalg.solve_triangular(lower, (loc_p - loc_q).unsqueeze(-1), upper=False)
-    return 0.5 * (trace_minus_log_det(relative_factor(p, q, lower)) + shift.square().sum((-2, -1)))
+    divergence: Tensor = 0.5 * (trace_minus_log_det(*relative_factor(p, q, lower)) + shift.square().sum((-2, -1)))
+    return divergence
 
 
 def _as_gaussian(d: Independent[Distribution]) -> Distribution | None:

@@ -4,12 +4,14 @@ With Σ = LLᵀ, Σ_q⁻¹Σ_p has the trace ‖I+W‖² and the determinant Π(
 
     tr(Σ_q⁻¹Σ_p) − d − log det(Σ_q⁻¹Σ_p) = Σᵢ [wᵢᵢ² + 2·(wᵢᵢ − log(1+wᵢᵢ))] + Σ_{i>j} wᵢⱼ²,
 
-every term non-negative. W = L_q⁻¹(L_p − L_q) is exact near equality if the factors are what was given. Where covariances
+every term non-negative. W = L_q⁻¹(L_p − L_q) is exact near equality if the factors were given. Where covariances
 were given, their factors carry rounding errors of κ·eps that the difference amplifies; a Newton step on
 W + Wᵀ + WWᵀ = E, E = L_q⁻¹(Σ_p − Σ_q)L_q⁻ᵀ, takes them out.
 """
 
 from __future__ import annotations
+
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -38,31 +40,37 @@ def lower_factor(d: Matrix) -> Tensor:
         scale = working(d._unbroadcasted_cov_diag).sqrt().unsqueeze(-1)
         whitened = working(d._unbroadcasted_cov_factor) / scale
         eye = torch.eye(whitened.shape[-2], dtype=whitened.dtype, device=whitened.device)
-        return scale * torch.linalg.cholesky(eye + whitened @ whitened.mT)
+        return scale * cast("Tensor", torch.linalg.cholesky(eye + whitened @ whitened.mT))
     stored = d._unbroadcasted_scale_tril
     how = given(d)
     if how == "scale_tril" or working(stored).dtype == stored.dtype:
         return working(stored)
     if how == "covariance_matrix":
-        return torch.linalg.cholesky(working(d.covariance_matrix))
+        return cast("Tensor", torch.linalg.cholesky(working(d.covariance_matrix)))
     inverse = torch.linalg.cholesky(working(d.precision_matrix).flip(-2, -1)).flip(-2, -1).mT
     eye = torch.eye(inverse.shape[-1], dtype=inverse.dtype, device=inverse.device)
-    return torch.linalg.solve_triangular(inverse, eye, upper=False)
+    return cast("Tensor", torch.linalg.solve_triangular(inverse, eye, upper=False))
 
 
-def relative_factor(p: Matrix, q: Matrix, lower_q: Tensor) -> Tensor:
-    """W, or any other lower triangular factor of the same Σ_q⁻¹Σ_p minus I."""
+def relative_factor(p: Matrix, q: Matrix, lower_q: Tensor) -> tuple[Tensor, Tensor]:
+    """W (or another factor of a matrix similar to Σ_q⁻¹Σ_p, minus I), and log(1 + wᵢᵢ), which survives wᵢᵢ = −1."""
     ways = {given(p), given(q)}
     if ways == {"precision_matrix"}:
         # Σ_q⁻¹Σ_p = P_q·P_p⁻¹: the same matrix with the roles of p and q swapped.
         base, other = working(p.precision_matrix), working(q.precision_matrix)
-        lower = torch.linalg.cholesky(base)
-        start = solve_lower(lower, torch.linalg.cholesky(other) - lower)
-        return _refined(start, lower, other - base)
-    direct = solve_lower(lower_q, lower_factor(p) - lower_q)
+        lower, moved = torch.linalg.cholesky(base), torch.linalg.cholesky(other)
+        return _refined(solve_lower(lower, moved - lower), lower, other - base), _log_diagonals(moved, lower)
+    lower_p = lower_factor(p)
+    # Entries above the diagonal are no parameters, whatever a maker left there.
+    direct = solve_lower(lower_q, (lower_p - lower_q).tril())
+    log_diagonal = _log_diagonals(lower_p, lower_q)
     if ways <= {"covariance_matrix", "cov_factor"}:
-        return _refined(direct, lower_q, _covariance(p) - _covariance(q))
-    return direct
+        return _refined(direct, lower_q, _covariance(p) - _covariance(q)), log_diagonal
+    return direct, log_diagonal
+
+
+def _log_diagonals(a: Tensor, b: Tensor) -> Tensor:
+    return a.diagonal(dim1=-2, dim2=-1).log() - b.diagonal(dim1=-2, dim2=-1).log()
 
 
 def is_known(condition: Tensor) -> bool:
@@ -102,7 +110,7 @@ def solve_lower(lower: Tensor, right: Tensor) -> Tensor:
     """L⁻¹R of two lower triangular matrices, by halves: the result is triangular, too, and half of the work is zero."""
     size = lower.shape[-1]
     if size <= _BLOCK:
-        return torch.linalg.solve_triangular(lower, right, upper=False)
+        return cast("Tensor", torch.linalg.solve_triangular(lower, right, upper=False))
     half = size // 2
     first = solve_lower(lower[..., :half, :half], right[..., :half, :half])
     last = solve_lower(lower[..., half:, half:], right[..., half:, half:])
@@ -112,15 +120,15 @@ def solve_lower(lower: Tensor, right: Tensor) -> Tensor:
     return torch.cat([torch.cat([first, zeros], -1), torch.cat([below, last], -1)], -2)
 
 
-def log1p_gap(w: Tensor) -> Tensor:
-    """w − log(1+w) ≥ 0 in few operations: a series where the difference would lose more than two digits."""
-    small = w.abs() < 0.01
+def trace_minus_log_det(w: Tensor, log_diagonal: Tensor) -> Tensor:
+    """tr(Σ_q⁻¹Σ_p) − d − log det(Σ_q⁻¹Σ_p)."""
+    gap = _log1p_gap(w.diagonal(dim1=-2, dim2=-1), log_diagonal)
+    return w.square().sum((-2, -1)) + 2 * gap.sum(-1)
+
+
+def _log1p_gap(w: Tensor, log_m: Tensor) -> Tensor:
+    """The gap w − log(1+w) ≥ 0 in few operations, log_m being log(1+w) to the accuracy of its two parts."""
+    small, middle = w.abs() < 0.01, w.abs() < 0.5
     s = torch.where(small, w, 0.0)
     series = s * s * (1 / 2 - s * (1 / 3 - s * (1 / 4 - s * (1 / 5 - s * (1 / 6 - s * (1 / 7 - s / 8))))))
-    return torch.where(small, series, w - torch.log1p(w))
-
-
-def trace_minus_log_det(w: Tensor) -> Tensor:
-    """tr(Σ_q⁻¹Σ_p) − d − log det(Σ_q⁻¹Σ_p)."""
-    diagonal = w.diagonal(dim1=-2, dim2=-1)
-    return w.square().sum((-2, -1)) + 2 * log1p_gap(diagonal).sum(-1)
+    return torch.where(small, series, w - torch.where(middle, torch.log1p(torch.where(middle, w, 0.0)), log_m))

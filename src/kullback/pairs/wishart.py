@@ -22,23 +22,26 @@ from kullback.pairs.relative_factor import lower_factor, relative_factor
 from kullback.special import binet_bregman, expm1mx, log1pmx
 
 
-@register(Wishart, Wishart, source="Σᵢ kl_div(b, a·mᵢᵢ²) + a·Σ wᵢⱼ² + Bregman divergences of log Γ less Stirling's main part")
+@register(
+    Wishart, Wishart, source="Σᵢ kl_div(b, a·mᵢᵢ²) + a·Σ wᵢⱼ² + Bregman divergences of log Γ less Stirling's main part"
+)
 def kl_wishart_wishart(p: Wishart, q: Wishart) -> Tensor:
     """See the head of this file."""
     (df_p,), (df_q,) = read(p, "df"), read(q, "df")
     a, b, gap = df_p / 2, df_q / 2, (df_q - df_p) / 2
-    w = relative_factor(p, q, lower_factor(q))
+    w, log_diagonal = relative_factor(p, q, lower_factor(q))
     diagonal = w.diagonal(dim1=-2, dim2=-1)
     below = w.tril(-1).square().sum((-2, -1))
-    scales = _scale_terms(a.unsqueeze(-1), b.unsqueeze(-1), gap.unsqueeze(-1), diagonal).sum(-1)
+    scales = _scale_terms(a.unsqueeze(-1), b.unsqueeze(-1), gap.unsqueeze(-1), diagonal, log_diagonal).sum(-1)
     return scales + a * below + _shape_terms(a, b, gap, w.shape[-1])
 
 
-def _scale_terms(a: Tensor, b: Tensor, gap: Tensor, w: Tensor) -> Tensor:
+def _scale_terms(a: Tensor, b: Tensor, gap: Tensor, w: Tensor, log_m: Tensor) -> Tensor:
     """b·log(b/m) − b + m for m = a·(1+w)², from the difference m − b = a·w·(2+w) − gap."""
-    x = (a * w * (2 + w) - gap) / b
+    excess = a * w * (2 + w) - gap
+    x = excess / b
     near = x.abs() < 0.5
-    far = b * (x - (log_ratio(a, b) + 2 * torch.log1p(w)))
+    far = excess - b * (log_ratio(a, b) + 2 * log_m)
     return torch.where(near, -b * log1pmx(torch.where(near, x, 0.0)), far)
 
 
@@ -47,6 +50,8 @@ def _shape_terms(a: Tensor, b: Tensor, gap: Tensor, dimension: int) -> Tensor:
     s = 0.5 * torch.arange(dimension, dtype=a.dtype, device=a.device)
     spread = torch.zeros_like(a + s)
     low_p, low_q = a - s, b - s
-    c = Corners(low_p, low_q, a + spread, b + spread, gap + spread, gap + spread, s + spread, s + spread, spread, s * gap)
-    # (b − a)/(a − s) keeps the exact difference, log_ratio forms it from neighbours whose difference is exact, too.
+    c = Corners(
+        low_p, low_q, a + spread, b + spread, gap + spread, gap + spread, s + spread, s + spread, spread, s * gap
+    )
+    # Halves are subtracted without rounding, so that b − s and a − s differ by b − a.
     return (main_difference(c) + 0.5 * expm1mx(log_ratio(low_q, low_p)) + binet_bregman(low_p, low_q)).sum(-1)
