@@ -122,7 +122,7 @@ def _stirling_mean(x: Tensor) -> Tensor:
 
 @register(Beta, Normal, source="negentropy of Beta + KL of the Normal with Beta's moments to q")
 def kl_beta_normal(p: Beta, q: Normal) -> Tensor:
-    """The logarithm of q is quadratic, so that KL(p ‖ q) splits at the Normal r with the moments of p: KL(p ‖ r) + KL(r ‖ q)."""
+    """The logarithm of q is quadratic, so that KL(p ‖ q) = KL(p ‖ r) + KL(r ‖ q), r the Normal with the moments of p."""
     a, b = read(p, "concentration1", "concentration0")
     loc, scale = read(q, "loc", "scale")
     c = a + b
@@ -150,7 +150,7 @@ def _product(x: Tensor, x_low: Tensor, y: Tensor, y_low: Tensor) -> tuple[Tensor
 
 
 def _mean_difference(a: Tensor, b: Tensor, loc: Tensor) -> Tensor:
-    """The mean of p minus loc, times a + b: a·(1 − loc) − b·loc, the products exact: the mean of a narrow Beta is not its rounding."""
+    """The mean of p minus loc, times a + b: a·(1 − loc) − b·loc, the products exact."""
     one_minus, low = two_difference(torch.ones_like(loc), loc)
     left, left_low = two_product(a, one_minus)
     right, right_low = two_product(b, loc)

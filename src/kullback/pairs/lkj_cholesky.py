@@ -40,4 +40,5 @@ def kl_lkj_lkj(p: LKJCholesky, q: LKJCholesky) -> Tensor:
     bent = curvature(c.a, c.b, gap, step_p.unsqueeze(-1), step_q.unsqueeze(-1))
     bent = bent - curvature(c.a0, c.b0, gap, step_p.unsqueeze(-1), step_q.unsqueeze(-1))
     value: Tensor = bregman_difference(c).sum(-1).clamp_min(0.0)
-    return value + step_p * slope_p + step_q * slope_q + 0.5 * bent.sum(-1)
+    derivatives: Tensor = step_p * slope_p + step_q * slope_q + 0.5 * bent.sum(-1)
+    return value + derivatives
