@@ -122,7 +122,7 @@ def _stirling_mean(x: Tensor) -> Tensor:
 
 @register(Beta, Normal, source="negentropy of Beta + KL of the Normal with Beta's moments to q")
 def kl_beta_normal(p: Beta, q: Normal) -> Tensor:
-    """The logarithm of q is quadratic, so that KL(p ‖ q) = KL(p ‖ r) + KL(r ‖ q), r the Normal with the moments of p."""
+    """As log q is quadratic, KL(p ‖ q) = KL(p ‖ r) + KL(r ‖ q), r the Normal with the moments of p."""
     a, b = read(p, "concentration1", "concentration0")
     loc, scale = read(q, "loc", "scale")
     c = a + b

@@ -6,12 +6,11 @@ g = −log(1 − y^ρ) with rate b_q, ρ = a_q/a. For θ = log ρ, φ(t) = eᵗ 
     KL = φ(log(b_q/b)) + (b_q − b)·E[g − v] + E[L]·φ(θ) + (b − 1)·E[D],    E[L] = γ + ψ(b+1),
 
 D ≥ 0 the Bregman divergence of θ ↦ −log(1 − exp(−L·e^θ)) from 0 to θ; every term is of second order near equality. For
-b < 1 the last two are E[L·φ(θ) − D] + b·E[D], non-negative as well. The expectations are trapezoidal sums in logit(y), where the
+b < 1 the last two are E[L·φ(θ) − D] + b·E[D], non-negative as well. Expectations are trapezoidal sums in logit(y), where
 integrands are analytic in a strip of half-width π/2 and decay exponentially: 400 nodes leave an error of 1e-14.
 """
 
 from __future__ import annotations
-
 
 import torch
 from torch import Tensor
@@ -56,7 +55,8 @@ def kl_kumaraswamy_kumaraswamy(p: Kumaraswamy, q: Kumaraswamy) -> tuple[Tensor, 
         gap = torch.where(is_steep, mean[0], mean[1] - theta)
         steep = (_EULER + digamma(b + 1)) * expm1mx(theta) + (b - 1) * mean[2]
         flat = mean[3] + b * mean[2]
-        return expm1mx(log_ratio(b_q, b)) + (b_q - b) * gap + torch.where(is_steep, steep, flat)
+        whole: Tensor = expm1mx(log_ratio(b_q, b)) + (b_q - b) * gap + torch.where(is_steep, steep, flat)
+        return whole
 
     value = total(1)
     difference = (value - total(2)).detach().abs()
