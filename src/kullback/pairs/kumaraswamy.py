@@ -6,7 +6,7 @@ g = −log(1 − y^ρ) with rate b_q, ρ = a_q/a. For θ = log ρ, φ(t) = eᵗ 
     KL = φ(log(b_q/b)) + (b_q − b)·E[g − v] + E[L]·φ(θ) + (b − 1)·E[D],    E[L] = γ + ψ(b+1),
 
 D ≥ 0 the Bregman divergence of θ ↦ −log(1 − exp(−L·e^θ)) from 0 to θ; every term is of second order near equality. For
-b < 1 the last two are E[L·φ(θ) − D] + b·E[D], non-negative as well. Expectations are trapezoidal sums in logit(y), where
+b < 1 the last two are E[L·φ(θ) − D] + b·E[D], both non-negative. Expectations are trapezoidal sums in logit(y), where
 integrands are analytic in a strip of half-width π/2 and decay exponentially: 400 nodes leave an error of 1e-14.
 """
 
