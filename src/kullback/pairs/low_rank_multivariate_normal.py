@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.distributions import LowRankMultivariateNormal
+from torch.distributions import LowRankMultivariateNormal, MultivariateNormal
 
+from kullback.pairs.multivariate_normal import SOURCE, kl_gaussian_gaussian
 from kullback.pairs.parameters import working
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
@@ -48,6 +49,12 @@ def kl_low_rank_low_rank(p: LowRankMultivariateNormal, q: LowRankMultivariateNor
     matrix = _matrix_part(e, log_det)
     divergence: Tensor = 0.5 * (matrix + shift.square().sum((-2, -1)))
     return divergence
+
+
+@register(LowRankMultivariateNormal, MultivariateNormal, source=SOURCE)
+def kl_low_rank_multivariate_normal_multivariate_normal(p: LowRankMultivariateNormal, q: MultivariateNormal) -> Tensor:
+    """The dense formula: q has no structure to use."""
+    return kl_gaussian_gaussian(p, q)
 
 
 def _matrix_part(e: Tensor, log_det: Tensor) -> Tensor:

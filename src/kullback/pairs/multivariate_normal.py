@@ -17,12 +17,11 @@ from kullback.pairs.registry import Reduced, register
 from kullback.pairs.relative_factor import lower_factor, relative_factor, trace_minus_log_det
 
 Gaussian = MultivariateNormal | LowRankMultivariateNormal
-_SOURCE = "½[tr(Σ_q⁻¹Σ_p) − d − log det(Σ_q⁻¹Σ_p) + ‖L_q⁻¹Δμ‖²] from W = L_q⁻¹(L_p − L_q)"
+SOURCE = "½[tr(Σ_q⁻¹Σ_p) − d − log det(Σ_q⁻¹Σ_p) + ‖L_q⁻¹Δμ‖²] from W = L_q⁻¹(L_p − L_q)"
 
 
-@register(MultivariateNormal, MultivariateNormal, source=_SOURCE)
-@register(MultivariateNormal, LowRankMultivariateNormal, source=_SOURCE)
-@register(LowRankMultivariateNormal, MultivariateNormal, source=_SOURCE)
+@register(MultivariateNormal, MultivariateNormal, source=SOURCE)
+@register(MultivariateNormal, LowRankMultivariateNormal, source=SOURCE)
 def kl_gaussian_gaussian(p: Gaussian, q: Gaussian) -> Tensor:
     """Non-negative terms only; factors that were not expanded are solved with once."""
     (loc_p,), (loc_q,) = read(p, "loc"), read(q, "loc")
