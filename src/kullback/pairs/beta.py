@@ -1,0 +1,179 @@
+"""KL(Beta ‖ q). Expectations under Beta(a, b): E x = a/(a+b), E log x = ψ(a) − ψ(a+b)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.distributions import Beta, ContinuousBernoulli, Exponential, Gamma, Normal, Uniform
+
+from kullback._core.special._double_double import two_difference, two_product, two_sum
+from kullback.pairs.dirichlet import cross_difference, dirichlet_kl
+from kullback.pairs.parameters import gives_logits, read, working
+from kullback.pairs.ratios import log_ratio
+from kullback.pairs.registry import register
+from kullback.special import binet, binet_bregman, expm1mx, kl_div, log1mexp, log1pmx
+
+# Gauss–Legendre with eight nodes on [0, 1]: 1e-16 for the integrals below, whose integrands vary by a third.
+_NODES = [
+    (0.01985507175123188, 0.05061426814518813),
+    (0.10166676129318664, 0.11119051722668724),
+    (0.2372337950418355, 0.15685332293894364),
+    (0.4082826787521751, 0.1813418916891810),
+    (0.5917173212478249, 0.1813418916891810),
+    (0.7627662049581645, 0.15685332293894364),
+    (0.8983332387068134, 0.11119051722668724),
+    (0.9801449282487681, 0.05061426814518813),
+]
+
+
+@register(Beta, Beta, source="KL of two-dimensional Dirichlet laws")
+def kl_beta_beta(p: Beta, q: Beta) -> Tensor:
+    """Beta(a, b) is the first coordinate of Dirichlet(a, b), and the second is determined by it."""
+    return dirichlet_kl(working(p._dirichlet.concentration), working(q._dirichlet.concentration))
+
+
+def _kl_beta_unit(p: Beta) -> Tensor:
+    """KL to the uniform law on [0, 1], the negative entropy."""
+    concentration = working(p._dirichlet.concentration)
+    return dirichlet_kl(concentration, torch.ones_like(concentration))
+
+
+@register(Beta, Uniform, source="KL(Beta ‖ Uniform(0, 1)) + log(high − low)")
+def kl_beta_uniform(p: Beta, q: Uniform) -> Tensor:
+    """The width is 1 + (high − 1) − low, each part non-negative where q contains the unit interval."""
+    low, high = read(q, "low", "high")
+    inside = (low <= 0) & (high >= 1)
+    excess = torch.where(inside, (high - 1) - low, 0.0)
+    return _kl_beta_unit(p) + torch.log1p(excess)
+
+
+@register(Beta, ContinuousBernoulli, source="KL(Beta ‖ Uniform(0, 1)) + log((eᵗ − 1)/t) − t·a/(a+b), t the logit")
+def kl_beta_continuous_bernoulli(p: Beta, q: ContinuousBernoulli) -> Tensor:
+    """Around t = 0 the odd part t·(½ − E x) is taken out; elsewhere mirrored so that t ≥ 0, with 1 − E x beside it."""
+    a, b = read(p, "concentration1", "concentration0")
+    logit = _logit(q)
+    small = logit.abs() < 0.3
+    # log(sinh(t/2)/(t/2)) = t²/24 − t⁴/2880 + t⁶/181440 − …
+    inner = torch.where(small, logit, 0.0)
+    s = inner * inner
+    even = s * (1 / 24 - s * (1 / 2880 - s * (1 / 181440 - s * (1 / 9676800 - s / 479001600))))
+    near = even + inner * ((b - a) / (a + b) / 2)
+    size = torch.where(small, 1.0, logit.abs())
+    far = log1mexp(-size) - torch.log(size) + size * (torch.where(logit >= 0, b, a) / (a + b))
+    return _kl_beta_unit(p) + torch.where(small, near, far)
+
+
+def _logit(q: ContinuousBernoulli) -> Tensor:
+    """log(λ/(1−λ)), from the difference to ½ where that is exact."""
+    if gives_logits(q):
+        return working(q.logits)
+    probs = working(q.probs)
+    centred = 2 * probs - 1
+    middle = centred.abs() < 0.5
+    inner = torch.where(middle, centred, 0.0)
+    outer = torch.where(middle, 0.5, probs)
+    return torch.where(middle, torch.log1p(inner) - torch.log1p(-inner), torch.log(outer) - torch.log1p(-outer))
+
+
+@register(
+    Beta, Gamma, source="KL(Beta(a, b) ‖ Gamma(a, a+b)) + KL(Gamma(a, a+b) ‖ q) + (a − k)·(log c − ψ(c)), c = a+b"
+)
+def kl_beta_gamma(p: Beta, q: Gamma) -> Tensor:
+    """Gamma(a, a+b) has the mean of p and is its limit for large b."""
+    return _kl_beta_gamma(p, *read(q, "concentration", "rate"))
+
+
+@register(Beta, Exponential, source="KL(Beta ‖ Gamma(1, rate))")
+def kl_beta_exponential(p: Beta, q: Exponential) -> Tensor:
+    """An exponential law is Gamma(1, rate)."""
+    (rate,) = read(q, "rate")
+    return _kl_beta_gamma(p, torch.ones_like(rate), rate)
+
+
+def _kl_beta_gamma(p: Beta, shape: Tensor, rate: Tensor) -> Tensor:
+    a, b = read(p, "concentration1", "concentration0")
+    c = a + b
+    # KL(Gamma(a, c) ‖ Gamma(k, λ)), Stirling's main parts combined.
+    between = _kl_shapes(a, b, shape, rate) + 0.5 * expm1mx(log_ratio(shape, a)) + binet_bregman(a, shape)
+    # KL(Beta(a, b) ‖ Gamma(a, c)) = ½h(b/c) + ½a/(bc) + a·R'(c) + ∫(1−x)·R''(x)dx over [b, c].
+    near = a < 0.3 * b
+    short = torch.where(near, a, 0.0)
+    integral = torch.zeros_like(c)
+    for node, weight in _NODES:
+        x = b + node * short
+        integral = integral + weight * short * (1 - x) * binet(x, 2)
+    direct = _stirling_mean(c) - _stirling_mean(b) + (binet(c, 1) - binet(b, 1))
+    limit = 0.5 * (expm1mx(log_ratio(b, c)) + a / c / b) + a * binet(c, 1) + torch.where(near, integral, direct)
+    return limit + between + (a - shape) * (0.5 / c - binet(c, 1))
+
+
+def _kl_shapes(a: Tensor, b: Tensor, shape: Tensor, rate: Tensor) -> Tensor:
+    """k·log(k/m) − k + m for m = λ·a/(a+b), from the exact difference m − k = (λa − k(a+b))/(a+b)."""
+    c, low = two_sum(a, b)
+    x = cross_difference(rate, a, torch.zeros_like(a), shape, c, low) / c / shape
+    near = x.abs() < 0.5
+    return torch.where(near, -shape * log1pmx(torch.where(near, x, 0.0)), kl_div(shape, a / c * rate))
+
+
+def _stirling_mean(x: Tensor) -> Tensor:
+    """R(x) − x·R'(x)."""
+    return binet(x) - x * binet(x, 1)
+
+
+@register(Beta, Normal, source="negentropy of Beta + KL of the Normal with Beta's moments to q")
+def kl_beta_normal(p: Beta, q: Normal) -> Tensor:
+    """As log q is quadratic, KL(p ‖ q) = KL(p ‖ r) + KL(r ‖ q), r the Normal with the moments of p."""
+    a, b = read(p, "concentration1", "concentration0")
+    loc, scale = read(q, "loc", "scale")
+    c = a + b
+    shift = _mean_difference(a, b, loc) / c / scale
+    between = 0.5 * (expm1mx(_log_variance_ratio(a, b, scale)) + shift * shift)
+    return _negentropy(a, b) + between
+
+
+def _log_variance_ratio(a: Tensor, b: Tensor, scale: Tensor) -> Tensor:
+    """log(ab/(c²(c+1)σ²)), c = a+b: near 0 from the difference of two products that carry their rounding errors."""
+    c, c_low = two_sum(a, b)
+    up, up_low = two_sum(c, torch.ones_like(c))
+    wide = _product(c, c_low, scale, torch.zeros_like(scale))
+    product, product_low = _product(*_product(*wide, *wide), up, up_low + c_low)
+    variance, variance_low = two_product(a, b)
+    x = ((variance - product) + (variance_low - product_low)) / product
+    near = x.abs() < 0.5
+    deviation = torch.sqrt(a / c * (b / c) / (c + 1))
+    return torch.where(near, torch.log1p(torch.where(near, x, 0.0)), 2 * log_ratio(deviation, scale))
+
+
+def _product(x: Tensor, x_low: Tensor, y: Tensor, y_low: Tensor) -> tuple[Tensor, Tensor]:
+    high, low = two_product(x, y)
+    return high, low + (x * y_low + x_low * y)
+
+
+def _mean_difference(a: Tensor, b: Tensor, loc: Tensor) -> Tensor:
+    """The mean of p minus loc, times a + b: a·(1 − loc) − b·loc, the products exact."""
+    one_minus, low = two_difference(torch.ones_like(loc), loc)
+    left, left_low = two_product(a, one_minus)
+    right, right_low = two_product(b, loc)
+    corrections = ((left_low - right_low) + a * low).detach()
+    return (left - right) + torch.where(corrections.isfinite(), corrections, 0.0)
+
+
+def _negentropy(a: Tensor, b: Tensor) -> Tensor:
+    """KL(Beta(a, b) ‖ Normal with its mean and variance).
+
+    With Stirling's formula for log B, ψ(a), ψ(b), ψ(c), c = a+b, everything of order log cancels and the terms in 1/x
+    combine to a square; Q(x) = R(x) − x·R'(x) − 1/(6x) = −1/(90x³) + …
+    """
+    c = a + b
+    square = (a - b) / c * ((a - b) / a) / b / 3
+    second = -0.5 * log1pmx(1 / c) - binet(a, 1) - binet(b, 1) + 2 * binet(c, 1)
+    return square + second - _cubic(a) - _cubic(b) + _cubic(c)
+
+
+def _cubic(x: Tensor) -> Tensor:
+    large = x > 40
+    inverse = 1 / torch.where(large, x, 40.0)
+    s = inverse * inverse
+    series = -inverse * s * (1 / 90 - s * (1 / 210 - s * (1 / 210 - s * (5 / 594 - s * 691 / 30030))))
+    small = torch.where(large, 1.0, x)
+    return torch.where(large, series, _stirling_mean(small) - 1 / (6 * small))

@@ -1,0 +1,100 @@
+r"""KL(Kumaraswamy ‖ q).
+
+With y = x^a for p = Kumaraswamy(a, b), L = −log y, v = −log(1−y) is exponential with rate b, and under q so is
+g = −log(1 − y^ρ) with rate b_q, ρ = a_q/a. For θ = log ρ, φ(t) = eᵗ − 1 − t,
+
+    KL = φ(log(b_q/b)) + (b_q − b)·E[g − v] + E[L]·φ(θ) + (b − 1)·E[D],    E[L] = γ + ψ(b+1),
+
+D ≥ 0 the Bregman divergence of θ ↦ −log(1 − exp(−L·e^θ)) from 0 to θ; every term is of second order near equality. For
+b < 1 the last two are E[L·φ(θ) − D] + b·E[D], both non-negative. Expectations are trapezoidal sums in logit(y), where
+integrands are analytic in a strip of half-width π/2 and decay exponentially: 400 nodes leave an error of 1e-14.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.distributions import Kumaraswamy
+
+from kullback.pairs.parameters import read
+from kullback.pairs.ratios import log_ratio
+from kullback.pairs.registry import register
+from kullback.special import digamma, expm1mx, log1pmx
+
+_COUNT = 400
+_EULER = 0.5772156649015329
+# −log(1 − e⁻ˣ) = −log x + x/2 − x²/24 + x⁴/2880 − …: powers and coefficients after the first two terms.
+_SERIES = [
+    (2, -1 / 24),
+    (4, 1 / 2880),
+    (6, -1 / 181440),
+    (8, 1 / 9676800),
+    (10, -1 / 479001600),
+    (12, 691 / 15692092416000),
+]
+
+
+@register(
+    Kumaraswamy,
+    Kumaraswamy,
+    method="integral",
+    source="φ(log b_q/b) + (b_q−b)·E[g−v] + E[L]·φ(θ) + (b−1)·E[D] by a trapezoidal rule in logit(xᵃ)",
+)
+def kl_kumaraswamy_kumaraswamy(p: Kumaraswamy, q: Kumaraswamy) -> tuple[Tensor, Tensor]:
+    """See the head of this file; the error estimate compares with every second node."""
+    a, b = read(p, "concentration1", "concentration0")
+    a_q, b_q = read(q, "concentration1", "concentration0")
+    a, b, a_q, b_q = torch.broadcast_tensors(a, b, a_q, b_q)  # type: ignore[no-untyped-call]
+    theta, is_steep = log_ratio(a_q, a), b >= 1
+    weight, length = _nodes(b, theta)
+    shift, curved, other = _integrands(length, theta.unsqueeze(-1))
+
+    def total(every: int) -> Tensor:
+        part = slice(None, None, every)
+        mean = [every * (weight * f)[..., part].sum(-1) for f in (shift, theta.unsqueeze(-1) + shift, curved, other)]
+        gap = torch.where(is_steep, mean[0], mean[1] - theta)
+        steep = (_EULER + digamma(b + 1)) * expm1mx(theta) + (b - 1) * mean[2]
+        flat = mean[3] + b * mean[2]
+        whole: Tensor = expm1mx(log_ratio(b_q, b)) + (b_q - b) * gap + torch.where(is_steep, steep, flat)
+        return whole
+
+    value = total(1)
+    difference = (value - total(2)).detach().abs()
+    # The error of the rule squares when the nodes are doubled.
+    error = torch.minimum(difference, difference * difference / value.detach().abs().clamp_min(1e-300))
+    return value.clamp_min(0.0), error + 1e-14 * value.detach().abs()
+
+
+def _nodes(b: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
+    """Weights under p and −log y at fixed nodes s = logit(y); they follow the parameters without a derivative."""
+    scale, reach = b.detach().clamp_min(1.0).log(), theta.detach().clamp_min(0.0)
+    low = -scale - 42.0
+    high = torch.where(b.detach() >= 1, 40.0 - scale, 37.0 + reach)
+    step = ((high - low) / _COUNT).unsqueeze(-1)
+    s = low.unsqueeze(-1) + step * (torch.arange(_COUNT, dtype=b.dtype, device=b.device) + 0.5)
+    length = torch.where(s > 0, torch.log1p(torch.exp(-s.abs())), torch.log1p(torch.exp(-s.abs())) - s)
+    b = b.unsqueeze(-1)
+    return b * step * torch.exp(-length - b * (length + s)), length
+
+
+def _integrands(x: Tensor, theta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """At x = L: g − v, the divergence D, and L·φ(θ) − D."""
+    x, theta = torch.broadcast_tensors(x, theta)  # type: ignore[no-untyped-call]
+    phi = expm1mx(theta)
+    d = x * torch.expm1(theta)
+    grown = torch.expm1(x)
+    z = -torch.expm1(-d) / grown
+    middle = z.abs() < 0.5
+    apart = torch.log(-torch.expm1(-x * torch.exp(theta))) - torch.log(-torch.expm1(-x))
+    log_ratio_z = torch.where(middle, torch.log1p(torch.where(middle, z, 0.0)), apart)
+    close = theta.abs() < 1
+    inner = torch.where(close, theta, 0.0)
+    z_inner = torch.where(close & middle, z, 0.0)
+    remainder = expm1mx(-x * torch.expm1(inner)) - x * expm1mx(inner)
+    near = torch.where(middle, -log1pmx(z_inner), z - log_ratio_z) + remainder / grown
+    general = torch.where(close, near, theta * x / grown - log_ratio_z)
+    short = torch.maximum(x, x * torch.exp(theta)) < 0.5
+    t, u = torch.where(short, theta, 0.0), torch.where(short, x, 0.0)
+    tail = sum((c * u**k * expm1mx(k * t) for k, c in _SERIES), torch.zeros_like(u))
+    half = 0.5 * u * expm1mx(t)
+    return -log_ratio_z, torch.where(short, half + tail, general), torch.where(short, half - tail, x * phi - general)

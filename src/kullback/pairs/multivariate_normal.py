@@ -1,0 +1,60 @@
+"""KL(MultivariateNormal ‖ q), and of the other Gaussians in several dimensions: one formula for all."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.distributions import (
+    Distribution,
+    Independent,
+    LowRankMultivariateNormal,
+    MultivariateNormal,
+    Normal,
+)
+
+from kullback.pairs.parameters import read
+from kullback.pairs.registry import Reduced, register
+from kullback.pairs.relative_factor import lower_factor, relative_factor, trace_minus_log_det
+
+Gaussian = MultivariateNormal | LowRankMultivariateNormal
+SOURCE = "½[tr(Σ_q⁻¹Σ_p) − d − log det(Σ_q⁻¹Σ_p) + ‖L_q⁻¹Δμ‖²] from W = L_q⁻¹(L_p − L_q)"
+
+
+@register(MultivariateNormal, MultivariateNormal, source=SOURCE)
+@register(MultivariateNormal, LowRankMultivariateNormal, source=SOURCE)
+def kl_gaussian_gaussian(p: Gaussian, q: Gaussian) -> Tensor:
+    """Non-negative terms only; factors that were not expanded are solved with once."""
+    (loc_p,), (loc_q,) = read(p, "loc"), read(q, "loc")
+    lower = lower_factor(q)
+    shift = torch.linalg.solve_triangular(lower, (loc_p - loc_q).unsqueeze(-1), upper=False)
+    divergence: Tensor = 0.5 * (trace_minus_log_det(*relative_factor(p, q, lower)) + shift.square().sum((-2, -1)))
+    return divergence
+
+
+def _as_gaussian(d: Independent[Distribution]) -> Distribution | None:
+    """Independent normal dimensions as one Gaussian; the inner distribution where nothing is reinterpreted."""
+    dims = d.reinterpreted_batch_ndims
+    base: Distribution = d.base_dist
+    while isinstance(base, Independent):
+        dims, base = dims + base.reinterpreted_batch_ndims, base.base_dist
+    if not dims:
+        return base
+    if isinstance(base, Normal) and dims == 1 and not base.event_shape:
+        return MultivariateNormal(base.loc, scale_tril=torch.diag_embed(base.scale), validate_args=False)
+    return None
+
+
+@register(Independent, MultivariateNormal, method="structure", source="independent normals are a Gaussian")
+@register(Independent, LowRankMultivariateNormal, method="structure", source="independent normals are a Gaussian")
+def kl_independent_gaussian(p: Independent[Distribution], q: Gaussian) -> Reduced | None:
+    """A diagonal factor; None for dimensions that are not normal."""
+    gaussian = _as_gaussian(p)
+    return None if gaussian is None else Reduced(gaussian, q)
+
+
+@register(MultivariateNormal, Independent, method="structure", source="independent normals are a Gaussian")
+@register(LowRankMultivariateNormal, Independent, method="structure", source="independent normals are a Gaussian")
+def kl_gaussian_independent(p: Gaussian, q: Independent[Distribution]) -> Reduced | None:
+    """A diagonal factor; None for dimensions that are not normal."""
+    gaussian = _as_gaussian(q)
+    return None if gaussian is None else Reduced(p, gaussian)

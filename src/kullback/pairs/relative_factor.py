@@ -1,0 +1,134 @@
+"""Two positive definite matrices compared: W with L_p = L_q·(I + W), and what a divergence needs of it.
+
+With Σ = LLᵀ, Σ_q⁻¹Σ_p has the trace ‖I+W‖² and the determinant Π(1+wᵢᵢ)², so that
+
+    tr(Σ_q⁻¹Σ_p) − d − log det(Σ_q⁻¹Σ_p) = Σᵢ [wᵢᵢ² + 2·(wᵢᵢ − log(1+wᵢᵢ))] + Σ_{i>j} wᵢⱼ²,
+
+every term non-negative. W = L_q⁻¹(L_p − L_q) is exact near equality if the factors were given. Where covariances
+were given, their factors carry rounding errors of κ·eps that the difference amplifies; a Newton step on
+W + Wᵀ + WWᵀ = E, E = L_q⁻¹(Σ_p − Σ_q)L_q⁻ᵀ, takes them out.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from torch import Tensor
+from torch.distributions import LowRankMultivariateNormal, MultivariateNormal, Wishart
+
+from kullback.pairs.parameters import working
+
+Matrix = MultivariateNormal | LowRankMultivariateNormal | Wishart
+_GIVEN = ("scale_tril", "covariance_matrix", "precision_matrix")
+# A factor this close to I, in squared norm, is refined; further away rounding errors are amplified 20 times at most.
+NEAR = 0.01
+_BLOCK = 128
+
+
+def given(d: Matrix) -> str:
+    """Which of the parametrisations the maker gave; torch stores that one first and caches the others later."""
+    if isinstance(d, LowRankMultivariateNormal):
+        return "cov_factor"
+    present = [name for name in d.__dict__ if name in _GIVEN]
+    return present[0] if present else "scale_tril"
+
+
+def lower_factor(d: Matrix) -> Tensor:
+    """L with Σ = LLᵀ in working precision; factored again where torch did so in less."""
+    if isinstance(d, LowRankMultivariateNormal):
+        scale = working(d._unbroadcasted_cov_diag).sqrt().unsqueeze(-1)
+        whitened = working(d._unbroadcasted_cov_factor) / scale
+        eye = torch.eye(whitened.shape[-2], dtype=whitened.dtype, device=whitened.device)
+        return scale * cast("Tensor", torch.linalg.cholesky(eye + whitened @ whitened.mT))
+    stored = d._unbroadcasted_scale_tril
+    how = given(d)
+    if how == "scale_tril" or working(stored).dtype == stored.dtype:
+        return working(stored)
+    if how == "covariance_matrix":
+        return cast("Tensor", torch.linalg.cholesky(working(d.covariance_matrix)))
+    inverse = torch.linalg.cholesky(working(d.precision_matrix).flip(-2, -1)).flip(-2, -1).mT
+    eye = torch.eye(inverse.shape[-1], dtype=inverse.dtype, device=inverse.device)
+    return cast("Tensor", torch.linalg.solve_triangular(inverse, eye, upper=False))
+
+
+def relative_factor(p: Matrix, q: Matrix, lower_q: Tensor) -> tuple[Tensor, Tensor]:
+    """W (or another factor of a matrix similar to Σ_q⁻¹Σ_p, minus I), and log(1 + wᵢᵢ), which survives wᵢᵢ = −1."""
+    ways = {given(p), given(q)}
+    if ways == {"precision_matrix"}:
+        # Σ_q⁻¹Σ_p = P_q·P_p⁻¹: the same matrix with the roles of p and q swapped.
+        base, other = working(p.precision_matrix), working(q.precision_matrix)
+        lower, moved = torch.linalg.cholesky(base), torch.linalg.cholesky(other)
+        return _refined(solve_lower(lower, moved - lower), lower, other - base), _log_diagonals(moved, lower)
+    lower_p = lower_factor(p)
+    # Entries above the diagonal are no parameters, whatever a maker left there.
+    direct = solve_lower(lower_q, (lower_p - lower_q).tril())
+    log_diagonal = _log_diagonals(lower_p, lower_q)
+    if ways <= {"covariance_matrix", "cov_factor"}:
+        return _refined(direct, lower_q, _covariance(p) - _covariance(q)), log_diagonal
+    return direct, log_diagonal
+
+
+def _log_diagonals(a: Tensor, b: Tensor) -> Tensor:
+    return a.diagonal(dim1=-2, dim2=-1).log() - b.diagonal(dim1=-2, dim2=-1).log()
+
+
+def is_known(condition: Tensor) -> bool:
+    """Whether Python may look at a tensor's values: not while compiling and not inside a function transform."""
+    followed = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    return not followed and condition.device.type == "cpu"
+
+
+def _covariance(d: Matrix) -> Tensor:
+    if isinstance(d, LowRankMultivariateNormal):
+        factor = working(d._unbroadcasted_cov_factor)
+        return torch.diag_embed(working(d._unbroadcasted_cov_diag)) + factor @ factor.mT
+    return working(d.covariance_matrix)
+
+
+def _refined(start: Tensor, lower: Tensor, difference: Tensor) -> Tensor:
+    """One Newton step from W₀: W = W₀ + L₀·Φ(L₀⁻¹·[E − W₀ − W₀ᵀ − W₀W₀ᵀ]·L₀⁻ᵀ), L₀ = I + W₀, Φ the lower half."""
+    near = (start.detach().square().sum((-2, -1)) < NEAR)[..., None, None]
+    if is_known(near) and not bool(near.any()):
+        return start
+    safe = torch.where(near, start, 0.0)
+    gap = torch.where(near, difference, 0.0)
+    eye = torch.eye(start.shape[-1], dtype=start.dtype, device=start.device)
+    target = torch.linalg.solve_triangular(lower, gap, upper=False)
+    target = torch.linalg.solve_triangular(lower, target.mT, upper=False)
+    residual = target - (safe + safe.mT + safe @ safe.mT)
+    factor = eye + safe
+    whitened = torch.linalg.solve_triangular(factor, residual, upper=False)
+    whitened = torch.linalg.solve_triangular(factor, whitened.mT, upper=False)
+    half = whitened.tril(-1) + 0.5 * torch.diag_embed(whitened.diagonal(dim1=-2, dim2=-1))
+    # Equal matrices may have been factored in differently rounded ways; what is left of W is then second order.
+    equal = (gap == 0).all(-1).all(-1)[..., None, None]
+    return torch.where(near, torch.where(equal, 0.0, safe + factor @ half), start)
+
+
+def solve_lower(lower: Tensor, right: Tensor) -> Tensor:
+    """L⁻¹R of two lower triangular matrices, by halves: the result is triangular, too, and half of the work is zero."""
+    size = lower.shape[-1]
+    if size <= _BLOCK:
+        return cast("Tensor", torch.linalg.solve_triangular(lower, right, upper=False))
+    half = size // 2
+    first = solve_lower(lower[..., :half, :half], right[..., :half, :half])
+    last = solve_lower(lower[..., half:, half:], right[..., half:, half:])
+    below = right[..., half:, :half] - lower[..., half:, :half] @ first
+    below = torch.linalg.solve_triangular(lower[..., half:, half:], below, upper=False)
+    zeros = first.new_zeros((*first.shape[:-1], size - half))
+    return torch.cat([torch.cat([first, zeros], -1), torch.cat([below, last], -1)], -2)
+
+
+def trace_minus_log_det(w: Tensor, log_diagonal: Tensor) -> Tensor:
+    """tr(Σ_q⁻¹Σ_p) − d − log det(Σ_q⁻¹Σ_p)."""
+    gap = _log1p_gap(w.diagonal(dim1=-2, dim2=-1), log_diagonal)
+    return w.square().sum((-2, -1)) + 2 * gap.sum(-1)
+
+
+def _log1p_gap(w: Tensor, log_m: Tensor) -> Tensor:
+    """The gap w − log(1+w) ≥ 0 in few operations, log_m being log(1+w) to the accuracy of its two parts."""
+    small, middle = w.abs() < 0.01, w.abs() < 0.5
+    s = torch.where(small, w, 0.0)
+    series = s * s * (1 / 2 - s * (1 / 3 - s * (1 / 4 - s * (1 / 5 - s * (1 / 6 - s * (1 / 7 - s / 8))))))
+    return torch.where(small, series, w - torch.where(middle, torch.log1p(torch.where(middle, w, 0.0)), log_m))

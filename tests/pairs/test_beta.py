@@ -1,0 +1,32 @@
+"""KL(Beta ‖ ·)."""
+
+import math
+
+import torch
+from torch.distributions import Beta, ContinuousBernoulli, Exponential, Gamma, Normal, Uniform
+
+from kullback.pairs.dispatch import kl_divergence
+from tests.pairs.contract import *  # noqa: F403
+
+CASES = [
+    Case(Beta, Beta),  # noqa: F405
+    Case(Beta, Uniform),  # noqa: F405
+    Case(Beta, ContinuousBernoulli),  # noqa: F405
+    Case(Beta, Gamma),  # noqa: F405
+    Case(Beta, Exponential),  # noqa: F405
+    Case(Beta, Normal),  # noqa: F405
+]
+
+
+def test_support_is_decided_per_element_after_broadcasting():
+    q = Uniform(torch.tensor([0.0, 0.5]), torch.ones(2))
+    value = kl_divergence(Beta(torch.ones(2, 2), torch.ones(2, 2)), q)
+    assert value.tolist() == [[0.0, math.inf], [0.0, math.inf]]
+
+
+def test_probabilities_given_near_one_half():
+    probs = torch.tensor(0.5 + 2.0**-30, dtype=torch.float64)
+    one = torch.ones((), dtype=torch.float64)
+    # The uniform law against a truncated exponential with rate t: t²/24.
+    value = kl_divergence(Beta(one, one), ContinuousBernoulli(probs))
+    torch.testing.assert_close(value, torch.tensor((4 * 2.0**-30) ** 2 / 24, dtype=torch.float64), rtol=1e-12, atol=0)

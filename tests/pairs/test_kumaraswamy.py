@@ -1,0 +1,26 @@
+"""KL(Kumaraswamy ‖ ·)."""
+
+import torch
+from torch.distributions import Kumaraswamy
+
+from kullback.pairs.dispatch import kl_divergence, kl_with_error
+from tests.pairs.contract import *  # noqa: F403
+
+CASES = [Case(Kumaraswamy, Kumaraswamy)]  # noqa: F405
+
+
+def test_equal_first_concentrations_are_exponential_laws():
+    b = torch.tensor([1e-6, 0.5, 1.0, 7.0, 1e12], dtype=torch.float64)
+    a = torch.full_like(b, 3.0)
+    value = kl_divergence(Kumaraswamy(a, b), Kumaraswamy(a, 2 * b))
+    torch.testing.assert_close(
+        value, torch.full_like(b, 1.0).sub(torch.log(torch.tensor(2.0).double())), rtol=1e-12, atol=0
+    )
+
+
+def test_error_is_small_and_said_to_be_an_estimate():
+    one = torch.tensor(1.5, dtype=torch.float64)
+    result = kl_with_error(Kumaraswamy(one, 2 * one), Kumaraswamy(3 * one, one))
+    assert result.method == "integral"
+    assert not result.certified
+    assert 0 <= result.error.item() < 1e-10 * result.value.item()

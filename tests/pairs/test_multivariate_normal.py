@@ -1,0 +1,91 @@
+"""KL between Gaussians in several dimensions."""
+
+import pytest
+import torch
+from torch.distributions import Independent, Laplace, LowRankMultivariateNormal, MultivariateNormal, Normal
+
+from kullback import NoRouteError
+from kullback.pairs.dispatch import kl_divergence, kl_method
+from tests.pairs.contract import *  # noqa: F403
+from tests.pairs.contract import close, read_table, tensors
+
+# A gradient component that is zero by symmetry comes out as rounding of the others.
+CASES = [
+    Case(p, q, gradient_floor=1e-6)  # noqa: F405
+    for p in (MultivariateNormal, LowRankMultivariateNormal)
+    for q in (MultivariateNormal, LowRankMultivariateNormal)
+]
+
+
+@pytest.mark.parametrize("name", ["covariance_matrix", "precision_matrix"])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-6)])
+def test_matrices_as_given(name, dtype, tolerance):
+    for row in read_table("MultivariateNormal", f"MultivariateNormal_{name}"):
+        if dtype == torch.float32 and not row["float32"]:
+            continue
+        params = [tensors(row[side], dtype, grad=True) for side in "pq"]
+        value = kl_divergence(*(MultivariateNormal(**given) for given in params))
+        assert close(value.item(), float(row["kl"]), tolerance, dtype), row
+        value.backward()
+        wanted = torch.tensor([float(v) for v in row["gradient"]["q.loc"]], dtype=torch.float64)
+        torch.testing.assert_close(params[1]["loc"].grad.double(), wanted, rtol=100 * tolerance, atol=1e-30)
+
+
+@pytest.mark.parametrize("name", ["covariance_matrix", "precision_matrix", "scale_tril"])
+def test_equal_matrices_are_exactly_equal(name):
+    torch.manual_seed(0)
+    factor = torch.randn(5, 6, 6, dtype=torch.float64).tril() + 3 * torch.eye(6, dtype=torch.float64)
+    given = factor if name == "scale_tril" else factor @ factor.mT
+    p, q = (MultivariateNormal(torch.zeros(6, dtype=torch.float64), **{name: given}) for _ in range(2))
+    assert kl_divergence(p, q).tolist() == [0.0] * 5
+    assert kl_divergence(p.expand([2, 5]), q).tolist() == [[0.0] * 5] * 2
+
+
+def test_cached_parameters_change_nothing():
+    covariance = torch.tensor([[2.0, 0.5], [0.5, 1.0]])
+    p, q = (MultivariateNormal(torch.zeros(2), c) for c in (covariance, covariance * (1 + 1e-3)))
+    before = kl_divergence(p, q).item()
+    _ = p.scale_tril, q.precision_matrix
+    assert kl_divergence(p, q).item() == before
+
+
+def test_large_factors_do_not_cancel():
+    one = LowRankMultivariateNormal(torch.zeros(3), torch.full((3, 1), 1e4), torch.ones(3))
+    assert kl_divergence(one, one).item() == 0.0
+    for row in read_table("LowRankMultivariateNormal", "LowRankMultivariateNormal_spike"):
+        p, q = (LowRankMultivariateNormal(**tensors(row[side], torch.float64)) for side in "pq")
+        assert close(kl_divergence(p, q).item(), float(row["kl"]), 1e-12, torch.float64)
+
+
+def test_identity_against_its_multiple_in_float32():
+    p, q = (MultivariateNormal(torch.zeros(64), c * torch.eye(64)) for c in (1.0, 1.0001))
+    r = q.covariance_matrix[0, 0].double().reciprocal() - 1
+    assert kl_divergence(p, q).item() == pytest.approx(32 * (r - torch.log1p(r)).item(), rel=1e-6)
+
+
+def test_independent_normals_are_a_gaussian():
+    loc, scale = torch.tensor([[0.0, 1.0, 2.0]] * 4), torch.tensor([1.0, 2.0, 3.0])
+    p = Independent(Normal(loc, scale), 1)
+    dense = MultivariateNormal(loc, scale_tril=torch.diag(scale))
+    low = LowRankMultivariateNormal(torch.zeros(3), torch.ones(3, 1), torch.ones(3))
+    for q in (MultivariateNormal(torch.ones(3), 2 * torch.eye(3)), low):
+        torch.testing.assert_close(kl_divergence(p, q), kl_divergence(dense, q), rtol=1e-6, atol=0)
+        torch.testing.assert_close(kl_divergence(q, p), kl_divergence(q, dense), rtol=1e-6, atol=0)
+        assert kl_method(p, q) == kl_method(q, p) == "closed form"
+    assert kl_divergence(p, dense).tolist() == [0.0] * 4
+
+
+def test_other_independent_dimensions_have_no_route():
+    p = Independent(Laplace(torch.zeros(3), torch.ones(3)), 1)
+    q = MultivariateNormal(torch.zeros(3), torch.eye(3))
+    assert kl_method(p, q) is None
+    with pytest.raises(NoRouteError):
+        kl_divergence(q, p)
+
+
+def test_halves_agree_with_one_solve():
+    torch.manual_seed(1)
+    size = 300
+    lower = [torch.randn(size, size, dtype=torch.float64).tril(-1) / size + torch.eye(size).double() for _ in range(2)]
+    p, q = (MultivariateNormal(torch.zeros(size, dtype=torch.float64), scale_tril=t) for t in lower)
+    torch.testing.assert_close(kl_divergence(p, q), torch.distributions.kl_divergence(p, q), rtol=1e-10, atol=0)
