@@ -14,9 +14,6 @@ import pytest
 import kullback as kb
 
 PENDING: dict[str, str] = {
-    "kl_divergence": "pairs",
-    "kl_method": "pairs",
-    "register_kl": "pairs",
     "losses.gaussian_kl": "losses",
     "losses.distillation": "losses",
     "estimate_kl": "estimators",
