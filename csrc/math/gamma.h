@@ -44,8 +44,16 @@ inline double digamma_positive(double x) {
     const double inverse = 1 / y;
     const double u = (raise ? x : 9.0) * ((raise ? x : 9.0) + 5);
     const double fall = (2 * (raise ? x : 9.0) + 5) * (u * (3 * u + 20) + 24) / (u * (u + 4) * (u + 6));
-    const double large = log_of(y) - inverse * (0.5 + inverse * binet_series<1>(inverse * inverse));
-    const double far = large - (raise ? fall : 0.0);
+    // log(y) = k log 2 + log(m) in its parts: k log 2 is exact and takes the fall before anything is rounded.
+    const Scaled<double> y2 = split_log(y);
+    const double f = y2.mantissa - 1;
+    const double ratio = f / (y2.mantissa + 1);
+    const double z = ratio * ratio;
+    const double tail = ratio * (2 * z * atanh_remainder(z) - f) + y2.exponent * Format<double>::kLog2Low;
+    const double below = inverse * (0.5 + inverse * binet_series<1>(inverse * inverse));
+    const double start = y2.exponent * Format<double>::kLog2High - (raise ? fall : 0.0);
+    const double large = (start + f) + (tail - below);
+    const double far = y == kInfinity<double> ? y : large;
     return x <= 3 ? near : far;
 }
 
@@ -116,7 +124,7 @@ inline double tetragamma_negative(double x) {
 inline double log_of_far_ratio(double b, double a) {
     const Scaled<double> a2 = split_log(a), b2 = split_log(b);
     const double s = (b2.mantissa - a2.mantissa) / (b2.mantissa + a2.mantissa);
-    return log_of(LogRatio<double>{b2.exponent - a2.exponent, s, atanh_remainder(s * s)});
+    return log_of(LogRatio{b2.exponent - a2.exponent, s, atanh_remainder(s * s)});
 }
 
 // Within a factor of 2.5 of each other. One comparison: conditions joined by && keep the loops from vectorising.
