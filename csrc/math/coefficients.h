@@ -65,6 +65,15 @@ inline constexpr double kExpFarDouble[] = {
     1.6057679623801638e-10,
     1.1639194124150522e-11,
     7.7461785930188275e-13};
+inline constexpr float kExpFarFloat[] = {
+    0.499999998f,
+    0.166666666f,
+    0.0416667366f,
+    0.00833333968f,
+    0.00138853969f,
+    0.000198381020f,
+    2.53585122e-5f,
+    2.80628026e-6f};
 
 // (e^x - 1 - x)/x^2, -1 <= x <= 1.6
 inline constexpr float kExpWideFloat[] = {

@@ -27,7 +27,7 @@ def exp_remainder(x: mp.mpf) -> mp.mpf:
     return mp.nsum(lambda k: x**k / mp.factorial(k + 2), [0, mp.inf]) if x else mp.mpf(1) / 2
 
 
-DOUBLE_ONLY = ("kDigamma", "kMills", "kExpFar")
+DOUBLE_ONLY = ("kDigamma", "kMills")
 FLOAT_ONLY = ("kExpWide",)
 DIGAMMA_ROOT = mp.findroot(mp.digamma, 1.46)
 

@@ -11,7 +11,7 @@ from decimal import Decimal, localcontext
 import torch
 from torch import Tensor
 
-from kullback._core.double_double import two_product, two_sum
+from kullback._core.special._double_double import two_product, two_sum
 
 # log 2 in three pieces; the first two have 42 bits, so that their product with any float64 exponent is exact.
 _LN2 = (

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kullback._core.double_double import two_difference, two_sum
 from kullback._core.double_log import log_error
+from kullback._core.special._double_double import two_difference, two_sum
 
 
 class Encoding(NamedTuple):

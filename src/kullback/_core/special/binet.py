@@ -13,8 +13,8 @@ import math
 import torch
 from torch import Tensor
 
-from kullback._core.double_double import two_difference
 from kullback._core.special._derivatives import attach, split_point
+from kullback._core.special._double_double import two_difference
 from kullback._core.special._precision import horner, widen
 from kullback._core.special._quadrature import NODES_16, WEIGHTS_16
 from kullback._core.special.entropy import log_ratio_pair

@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from kullback._core.double_double import quotient, two_difference, two_product
 from kullback._core.special._derivatives import attach, split_point
+from kullback._core.special._double_double import quotient, two_difference, two_product
 from kullback._core.special._precision import widen
 from kullback._core.special.exp_log import log1pmx_value
 

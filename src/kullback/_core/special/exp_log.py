@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from kullback._core import exponential
-from kullback._core.double_double import two_difference
 from kullback._core.special._derivatives import attach, split_point
+from kullback._core.special._double_double import two_difference
 from kullback._core.special._precision import horner, widen
 
 # atanh(r) = r·Σ r^2k/(2k+1), without its first term; the interval below keeps r² under 0.19.

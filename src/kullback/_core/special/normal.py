@@ -11,8 +11,8 @@ import math
 import torch
 from torch import Tensor
 
-from kullback._core.double_double import two_difference, two_product, two_sum
 from kullback._core.special._derivatives import attach, split_point
+from kullback._core.special._double_double import two_difference, two_product, two_sum
 from kullback._core.special._precision import horner, widen
 from kullback._core.special._quadrature import NODES_16, WEIGHTS_16
 

@@ -11,8 +11,8 @@ import math
 import torch
 from torch import Tensor
 
-from kullback._core.double_double import quotient, two_sum
 from kullback._core.special._derivatives import attach, split_point
+from kullback._core.special._double_double import quotient, two_sum
 from kullback._core.special._precision import horner, widen
 
 RAISE_TO = 12
