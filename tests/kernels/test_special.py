@@ -20,6 +20,7 @@ from kullback.kernels.elementwise import kernel
 pytestmark = [
     pytest.mark.skipif(native.library() is None, reason=native.status().reason),
     pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:Please use `torch.vmap` instead:FutureWarning"),  # gradcheck of torch 2.6
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"),
 ]
 

@@ -28,7 +28,9 @@ def log1pmx_value(x: Tensor) -> Tensor:
     r = x / (2 + x)
     y = r * r
     near = r * (2 * y * horner(y, _ATANH_SERIES) - x)
-    return torch.where((x > -0.6) & (x < 1.2), near, torch.log1p(x) - x)
+    # Above 1e307 the log1p of torch 2.6 is infinite.
+    far = torch.where(x > 1e18, torch.log(x), torch.log1p(x)) - x
+    return torch.where((x > -0.6) & (x < 1.2), near, far)
 
 
 def log1pmx(x: Tensor) -> Tensor:
