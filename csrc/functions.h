@@ -1,5 +1,6 @@
-// The elementwise functions of the library: how many arguments, and in which precision 16-bit input is computed.
-// float32 is always computed in double: in float the last operations alone cost the 2 ulp that are promised.
+// The elementwise functions of the library: how many arguments, and in which precision narrow input is computed. float32
+// is computed in float where that keeps 2 ulp of the float64 answer, in double otherwise; 16 bits in float where float32
+// comes within a few of its own ulps.
 //
 // A gradient function takes the incoming gradient first and multiplies it in; where that is zero the result is zero, so
 // that an infinite slope under a masked element does not become a NaN.
@@ -22,43 +23,43 @@ inline T slope_unless_infinite(T x, T slope) {
     return magnitude(x) == kInfinity<T> ? T(0) : slope;
 }
 
-// X(name, precision for float16 and bfloat16, expression)
+// X(name, precision for float32, precision for float16 and bfloat16, expression)
 #define KULLBACK_UNARY(X)                                                                  \
-    X(expm1mx, float, expm1mx_of(x))                                                       \
-    X(log1pmx, float, log1pmx_of(x))                                                       \
-    X(log1mexp, double, log1mexp_of(x))                                                    \
-    X(log_ndtr, double, log_ndtr_of(x))
+    X(expm1mx, float, float, expm1mx_of(x))                                                       \
+    X(log1pmx, float, float, log1pmx_of(x))                                                       \
+    X(log1mexp, double, double, log1mexp_of(x))                                                    \
+    X(log_ndtr, double, double, log_ndtr_of(x))
 
 #define KULLBACK_BINARY(X)                                                                 \
-    X(rel_entr, float, rel_entr_of(x, y))                                                  \
-    X(kl_div, float, kl_div_of(x, y))                                                      \
-    X(logdiffexp, double, logdiffexp_of(x, y))                                             \
-    X(expm1mx_grad, float, chain(x, slope_unless_infinite(y, expm1_of(y))))                \
-    X(log1pmx_grad, float, chain(x, slope_unless_infinite(y, -y / (T(1) + y))))            \
-    X(log1mexp_grad, float, chain(x, log1mexp_slope(y)))                                   \
-    X(log_ndtr_grad, double, chain(x, log_ndtr_slope(y)))                                  \
-    X(lgamma_bregman, double, lgamma_bregman_of(x, y))
+    X(rel_entr, float, float, rel_entr_of(x, y))                                                  \
+    X(kl_div, float, float, kl_div_of(x, y))                                                      \
+    X(logdiffexp, double, double, logdiffexp_of(x, y))                                             \
+    X(expm1mx_grad, float, float, chain(x, slope_unless_infinite(y, expm1_of(y))))                \
+    X(log1pmx_grad, float, float, chain(x, slope_unless_infinite(y, -y / (T(1) + y))))            \
+    X(log1mexp_grad, double, float, chain(x, log1mexp_slope(y)))                                   \
+    X(log_ndtr_grad, double, double, chain(x, log_ndtr_slope(y)))                                  \
+    X(lgamma_bregman, double, double, lgamma_bregman_of(x, y))
 
 #define KULLBACK_TERNARY(X)                                                                \
-    X(rel_entr_grad_p, float, chain(x, rel_entr_slope_p(y, z)))                            \
-    X(rel_entr_grad_q, float, chain(x, rel_entr_slope_q(y, z)))                            \
-    X(kl_div_grad_p, float, chain(x, kl_div_slope_p(y, z)))                                \
-    X(kl_div_grad_q, float, chain(x, kl_div_slope_q(y, z)))                                \
-    X(logdiffexp_grad_a, double, chain(x, logdiffexp_slope_a(y, z)))                       \
-    X(logdiffexp_grad_b, double, chain(x, logdiffexp_slope_b(y, z)))                       \
-    X(lgamma_bregman_grad_a, double, chain(x, lgamma_bregman_slope_a(y, z)))               \
-    X(lgamma_bregman_grad_b, double, chain(x, lgamma_bregman_slope_b(y, z)))
+    X(rel_entr_grad_p, float, float, chain(x, rel_entr_slope_p(y, z)))                            \
+    X(rel_entr_grad_q, float, float, chain(x, rel_entr_slope_q(y, z)))                            \
+    X(kl_div_grad_p, float, float, chain(x, kl_div_slope_p(y, z)))                                \
+    X(kl_div_grad_q, float, float, chain(x, kl_div_slope_q(y, z)))                                \
+    X(logdiffexp_grad_a, double, double, chain(x, logdiffexp_slope_a(y, z)))                       \
+    X(logdiffexp_grad_b, double, double, chain(x, logdiffexp_slope_b(y, z)))                       \
+    X(lgamma_bregman_grad_a, double, double, chain(x, lgamma_bregman_slope_a(y, z)))               \
+    X(lgamma_bregman_grad_b, double, double, chain(x, lgamma_bregman_slope_b(y, z)))
 
-// X(name, precision, expression for most, condition, expression for the few that need it): the first runs vectorised
+// X(name, both precisions, expression for most, condition, expression for the few that need it): the first runs vectorised
 // over the whole block, the second afterwards where the condition holds.
 #define KULLBACK_UNARY_REPAIRED(X)                                                         \
-    X(digamma, double, digamma_positive(x), x < 0, digamma_negative(x))                    \
-    X(trigamma, double, trigamma_positive(x), x < 0, trigamma_negative(x))
+    X(digamma, double, double, digamma_positive(x), x < 0, digamma_negative(x))                    \
+    X(trigamma, double, double, trigamma_positive(x), x < 0, trigamma_negative(x))
 
 #define KULLBACK_BINARY_REPAIRED(X)                                                        \
-    X(digamma_grad, double, chain(x, slope_unless_infinite(y, trigamma_positive(y))), y < 0, \
+    X(digamma_grad, double, double, chain(x, slope_unless_infinite(y, trigamma_positive(y))), y < 0, \
       chain(x, slope_unless_infinite(y, trigamma_negative(y))))                            \
-    X(trigamma_grad, double, chain(x, slope_unless_infinite(y, -minus_tetragamma_positive(y))), y < 0, \
+    X(trigamma_grad, double, double, chain(x, slope_unless_infinite(y, -minus_tetragamma_positive(y))), y < 0, \
       chain(x, slope_unless_infinite(y, tetragamma_negative(y))))
 
 }  // namespace kullback::KULLBACK_SET

@@ -60,12 +60,16 @@ void run(const ElementwiseCall& call, int64_t begin, int64_t end) {
     }
 }
 
-#define KULLBACK_UNARY_LOOP(name, narrow, expression)                             \
+// Inlines the whole of a function into its loop: a call left over would keep it from vectorising.
+#define KULLBACK_FLAT [[gnu::flatten]]
+
+#define KULLBACK_UNARY_LOOP(name, single, narrow, expression)                             \
     struct Function_##name {                                                      \
+        using Single = single;                                                    \
         using Narrow = narrow;                                                    \
         static constexpr int kArity = 1;                                          \
         template <class T>                                                        \
-        static void apply(const T* const (&in)[1], T* __restrict out, int64_t n) { \
+        KULLBACK_FLAT static void apply(const T* const (&in)[1], T* __restrict out, int64_t n) { \
             const T* __restrict a = in[0];                                        \
             for (int64_t i = 0; i < n; ++i) {                                     \
                 const T x = a[i];                                                 \
@@ -73,12 +77,13 @@ void run(const ElementwiseCall& call, int64_t begin, int64_t end) {
             }                                                                     \
         }                                                                         \
     };
-#define KULLBACK_BINARY_LOOP(name, narrow, expression)                            \
+#define KULLBACK_BINARY_LOOP(name, single, narrow, expression)                            \
     struct Function_##name {                                                      \
+        using Single = single;                                                    \
         using Narrow = narrow;                                                    \
         static constexpr int kArity = 2;                                          \
         template <class T>                                                        \
-        static void apply(const T* const (&in)[2], T* __restrict out, int64_t n) { \
+        KULLBACK_FLAT static void apply(const T* const (&in)[2], T* __restrict out, int64_t n) { \
             const T *__restrict a = in[0], *__restrict b = in[1];                 \
             for (int64_t i = 0; i < n; ++i) {                                     \
                 const T x = a[i], y = b[i];                                       \
@@ -86,12 +91,13 @@ void run(const ElementwiseCall& call, int64_t begin, int64_t end) {
             }                                                                     \
         }                                                                         \
     };
-#define KULLBACK_TERNARY_LOOP(name, narrow, expression)                           \
+#define KULLBACK_TERNARY_LOOP(name, single, narrow, expression)                           \
     struct Function_##name {                                                      \
+        using Single = single;                                                    \
         using Narrow = narrow;                                                    \
         static constexpr int kArity = 3;                                          \
         template <class T>                                                        \
-        static void apply(const T* const (&in)[3], T* __restrict out, int64_t n) { \
+        KULLBACK_FLAT static void apply(const T* const (&in)[3], T* __restrict out, int64_t n) { \
             const T *__restrict a = in[0], *__restrict b = in[1], *__restrict c = in[2]; \
             for (int64_t i = 0; i < n; ++i) {                                     \
                 const T x = a[i], y = b[i], z = c[i];                             \
@@ -99,11 +105,11 @@ void run(const ElementwiseCall& call, int64_t begin, int64_t end) {
             }                                                                     \
         }                                                                         \
     };
-#define KULLBACK_UNARY_REPAIRED_LOOP(name, narrow, expression, condition, repair) \
-    KULLBACK_UNARY_LOOP(most_##name, narrow, expression)                          \
+#define KULLBACK_UNARY_REPAIRED_LOOP(name, single, narrow, expression, condition, repair) \
+    KULLBACK_UNARY_LOOP(most_##name, single, narrow, expression)                          \
     struct Function_##name : Function_most_##name {                               \
         template <class T>                                                        \
-        static void apply(const T* const (&in)[1], T* __restrict out, int64_t n) { \
+        KULLBACK_FLAT static void apply(const T* const (&in)[1], T* __restrict out, int64_t n) { \
             Function_most_##name::apply(in, out, n);                              \
             for (int64_t i = 0; i < n; ++i) {                                     \
                 const T x = in[0][i];                                             \
@@ -111,11 +117,11 @@ void run(const ElementwiseCall& call, int64_t begin, int64_t end) {
             }                                                                     \
         }                                                                         \
     };
-#define KULLBACK_BINARY_REPAIRED_LOOP(name, narrow, expression, condition, repair) \
-    KULLBACK_BINARY_LOOP(most_##name, narrow, expression)                         \
+#define KULLBACK_BINARY_REPAIRED_LOOP(name, single, narrow, expression, condition, repair) \
+    KULLBACK_BINARY_LOOP(most_##name, single, narrow, expression)                         \
     struct Function_##name : Function_most_##name {                               \
         template <class T>                                                        \
-        static void apply(const T* const (&in)[2], T* __restrict out, int64_t n) { \
+        KULLBACK_FLAT static void apply(const T* const (&in)[2], T* __restrict out, int64_t n) { \
             Function_most_##name::apply(in, out, n);                              \
             for (int64_t i = 0; i < n; ++i) {                                     \
                 const T x = in[0][i], y = in[1][i];                               \
@@ -131,8 +137,9 @@ KULLBACK_BINARY_REPAIRED(KULLBACK_BINARY_REPAIRED_LOOP)
 
 template <class F>
 constexpr ElementwiseFunction entry(const char* name) {
+    using F32 = typename F::Single;
     using N = typename F::Narrow;
-    return {name, F::kArity, {run<F, double, double>, run<F, float, double>, run<F, Float16, N>, run<F, Bfloat16, N>}};
+    return {name, F::kArity, {run<F, double, double>, run<F, float, F32>, run<F, Float16, N>, run<F, Bfloat16, N>}};
 }
 
 #define KULLBACK_ENTRY(name, ...) entry<Function_##name>(#name),

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 // The same source is compiled once per instruction set, each in its own namespace: an inline function shared between them
 // would be linked once, perhaps as compiled for a set this machine does not have.
@@ -78,6 +79,16 @@ inline T power_of_two(T n) {
     using Bits = typename F::Bits;
     const Bits shifted = bit_cast<Bits>(n + F::kRound) - bit_cast<Bits>(F::kRound);
     return bit_cast<T>((shifted + Bits(F::kBias)) << F::kFraction);
+}
+
+// body(0), body(1), ..., body(N - 1), each with its index as a constant: a loop inside a loop would keep the outer one
+// from vectorising, and the compiler does not unroll large bodies by itself.
+template <int N, int K = 0, class F>
+[[gnu::always_inline]] inline void unrolled(F&& body) {
+    if constexpr (K < N) {
+        body(std::integral_constant<int, K>{});
+        unrolled<N, K + 1>(body);
+    }
 }
 
 // sum of coefficients[k] * x^k, constant first.

@@ -75,6 +75,18 @@ inline constexpr float kExpFarFloat[] = {
     2.53585122e-5f,
     2.80628026e-6f};
 
+// (e^x - 1 - x)/x^2, -1 <= x <= 1.6
+inline constexpr float kExpWideFloat[] = {
+    0.500000001f,
+    0.166666672f,
+    0.0416666374f,
+    0.00833329689f,
+    0.00138901278f,
+    0.000198466153f,
+    2.46219300e-5f,
+    2.75913723e-6f,
+    3.62814247e-7f};
+
 // ((1+t) M(t) - M(0))/(v+1), M Mills' ratio, v = (t-4)/(t+4)
 inline constexpr double kMillsDouble[] = {
     -0.070052222747696900,

@@ -13,29 +13,30 @@ inline T on_domain(T p, T q, T inside, T edge) {
 
 // log(p/q) for positive p and q, infinite ones included.
 template <class T>
-inline T log_ratio_of(T p, T q) {
-    const T value = log_of(split_log_ratio(p, q));
-    const T q_infinite = q == kInfinity<T> ? -kInfinity<T> : value;
-    return p == kInfinity<T> ? (q == kInfinity<T> ? kNaN<T> : kInfinity<T>) : q_infinite;
+inline double log_ratio_of(T p, T q) {
+    constexpr double inf = kInfinity<double>;
+    const double value = log_of(split_log_ratio(p, q));
+    const double q_infinite = q == kInfinity<T> ? -inf : value;
+    return p == kInfinity<T> ? (q == kInfinity<T> ? kNaN<double> : inf) : q_infinite;
 }
 
 template <class T>
 inline T rel_entr_of(T p, T q) {
-    return on_domain(p, q, p * log_ratio_of(p, q), T(0));
+    return on_domain(p, q, T(double(p) * log_ratio_of(p, q)), T(0));
 }
 
 template <class T>
 inline T kl_div_of(T p, T q) {
-    const LogRatio<T> l = split_log_ratio(p, q);
+    const LogRatio l = split_log_ratio(p, q);
     // p/q in [0.4, 2.5]: with log(p/q) = 2 atanh(s) and s = (p-q)/(p+q) the leading terms 2 p s - (p - q) are exactly
     // (p - q) s, so what is left is a sum whose second term is small and nothing cancels.
-    const T gap = p - q;
-    const T near = gap * l.s + p * (T(2) * (l.s * l.s * l.s) * l.remainder);
+    const double wide = double(p), gap = wide - double(q);
+    const double near = gap * l.s + wide * (2 * (l.s * l.s * l.s) * l.remainder);
     // Elsewhere the three terms cancel to a third of the largest at worst; scaled, because p log(p/q) may overflow
     // where the sum does not.
-    const T scale = p > T(1) ? T(0.0625) : T(1);
-    const T far = ((scale * p) * log_of(l) - scale * gap) / scale;
-    const T inside = p == kInfinity<T> || q == kInfinity<T> ? kInfinity<T> : (l.k == T(0) ? near : far);
+    const double scale = wide > 1 ? 0.0625 : 1.0;
+    const double far = ((scale * wide) * log_of(l) - scale * gap) / scale;
+    const T inside = p == kInfinity<T> || q == kInfinity<T> ? kInfinity<T> : T(l.k == 0 ? near : far);
     return on_domain(p, q, inside, q);
 }
 
@@ -49,12 +50,12 @@ inline T slope_on_domain(T p, T q, T moved, T inside, T edge) {
 
 template <class T>
 inline T rel_entr_slope_p(T p, T q) {
-    using F = Format<T>;
-    const LogRatio<T> l = split_log_ratio(p, q);
-    const T twice = l.s + l.s;
+    using F = Format<double>;
+    const LogRatio l = split_log_ratio(p, q);
+    const double twice = l.s + l.s;
     // 1 joins the multiple of log 2 first: near p/q = 1/e the two cancel while they are still exact.
-    const T finite = (l.k * F::kLog2High + T(1)) + (twice + (twice * (l.s * l.s) * l.remainder + l.k * F::kLog2Low));
-    const T value = q == kInfinity<T> ? -kInfinity<T> : finite;
+    const double finite = (l.k * F::kLog2High + 1) + (twice + (twice * (l.s * l.s) * l.remainder + l.k * F::kLog2Low));
+    const T value = q == kInfinity<T> ? -kInfinity<T> : T(finite);
     return slope_on_domain(p, q, p, value, T(0));
 }
 
@@ -65,7 +66,7 @@ inline T rel_entr_slope_q(T p, T q) {
 
 template <class T>
 inline T kl_div_slope_p(T p, T q) {
-    return slope_on_domain(p, q, p, log_ratio_of(p, q), T(0));
+    return slope_on_domain(p, q, p, T(log_ratio_of(p, q)), T(0));
 }
 
 template <class T>

@@ -15,10 +15,16 @@ inline T exp_tail(T r) {
     else return r * r * horner(r, coefficients::kExpNearFloat);
 }
 
+// The series of e^x - 1 - x is used from -1 to here. Beyond, e^x has to outweigh 1 + x by enough that the cancellation stays
+// within two ulp; float, which has no bits to spare, goes further.
 template <class T>
-inline T exp_tail_to_one(T x) {
-    if constexpr (sizeof(T) == 8) return x * x * horner(x, coefficients::kExpFarDouble);
-    else return x * x * horner(x, coefficients::kExpFarFloat);
+inline constexpr T kSeriesTo = sizeof(T) == 8 ? T(1) : T(1.6);
+
+template <class T>
+inline T exp_tail_in_series(T x) {
+    const double square = double(x) * double(x);
+    if constexpr (sizeof(T) == 8) return square * horner(x, coefficients::kExpFarDouble);
+    else return T(square * double(horner(x, coefficients::kExpWideFloat)));
 }
 
 template <class T>
@@ -69,16 +75,16 @@ template <class T>
 inline T expm1mx_of(T x) {
     const T clamped = clamp_exponent(x);
     const ExpParts<T> e = split_exp(clamped);
-    // x < -1: e^x and -1 - x are both non-negative, nothing cancels (and e^x may have underflowed).
+    // x <= -1: e^x and -1 - x are both non-negative, nothing cancels (and e^x may have underflowed).
     const T grown = ((e.r + e.tail) + T(1)) * power_of_two(e.n < T(-100) ? T(-100) : e.n - T(1));
     const T negative = T(2) * grown + (T(-1) - x);
-    // x > 1: 2^n r - x and 2^n - 1 cancel partly but are nearly exact; scaled by 1/2 against overflow of 2^n.
+    // x >= 1: 2^n r - x and 2^n - 1 cancel partly but are nearly exact; scaled by 1/2 against overflow of 2^n.
     const T scale = power_of_two(e.n < T(-100) ? T(-100) : e.n - T(1));
     const T positive = T(2) * (scale * e.tail + ((scale * e.r - T(0.5) * clamped) + (scale - T(0.5))));
-    // |x| <= 1: the first two terms are gone from the series.
-    const T near = exp_tail_to_one(x);
+    // Near 0 the first two terms are gone from the series.
+    const T near = exp_tail_in_series(x);
     const T far = x > T(0) ? positive : negative;
-    const T value = magnitude(x) <= T(1) ? near : far;
+    const T value = (x < T(0) ? -kSeriesTo<T> * x : x) <= kSeriesTo<T> ? near : far;
     return x > Format<T>::kLargestExponent ? kInfinity<T> : value;
 }
 

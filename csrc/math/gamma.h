@@ -44,8 +44,16 @@ inline double digamma_positive(double x) {
     const double inverse = 1 / y;
     const double u = (raise ? x : 9.0) * ((raise ? x : 9.0) + 5);
     const double fall = (2 * (raise ? x : 9.0) + 5) * (u * (3 * u + 20) + 24) / (u * (u + 4) * (u + 6));
-    const double large = log_of(y) - inverse * (0.5 + inverse * binet_series<1>(inverse * inverse));
-    const double far = large - (raise ? fall : 0.0);
+    // log(y) = k log 2 + log(m) in its parts: k log 2 is exact and takes the fall before anything is rounded.
+    const Scaled<double> y2 = split_log(y);
+    const double f = y2.mantissa - 1;
+    const double ratio = f / (y2.mantissa + 1);
+    const double z = ratio * ratio;
+    const double tail = ratio * (2 * z * atanh_remainder(z) - f) + y2.exponent * Format<double>::kLog2Low;
+    const double below = inverse * (0.5 + inverse * binet_series<1>(inverse * inverse));
+    const double start = y2.exponent * Format<double>::kLog2High - (raise ? fall : 0.0);
+    const double large = (start + f) + (tail - below);
+    const double far = y == kInfinity<double> ? y : large;
     return x <= 3 ? near : far;
 }
 
@@ -112,10 +120,23 @@ inline double tetragamma_negative(double x) {
     return -2 * 3.141592653589793238 * csc * csc * r.cotangent - minus_tetragamma_positive(1 - x);
 }
 
+// log(b/a) for positive numbers at least a factor of 2 apart: nothing cancels, however the mantissas compare.
+inline double log_of_far_ratio(double b, double a) {
+    const Scaled<double> a2 = split_log(a), b2 = split_log(b);
+    const double s = (b2.mantissa - a2.mantissa) / (b2.mantissa + a2.mantissa);
+    return log_of(LogRatio{b2.exponent - a2.exponent, s, atanh_remainder(s * s)});
+}
+
+// Within a factor of 2.5 of each other. One comparison: conditions joined by && keep the loops from vectorising.
+inline bool are_near(double a, double b) {
+    const double smaller = a < b ? a : b, larger = a < b ? b : a;
+    return smaller > 0.4 * larger;
+}
+
 // h(b/a) = b/a - 1 - log(b/a) >= 0 for positive a, b whose difference is known better than b - a gives it.
 inline double log_bregman(double a, double b, double gap) {
     const double w = gap / a;
-    const bool direct = b > 0.4 * a && b < 2.5 * a;
+    const bool direct = are_near(a, b);
     const Scaled<double> a2 = split_log(a), b2 = split_log(b);
     const double s = (direct ? gap : b2.mantissa - a2.mantissa) / (direct ? a + b : b2.mantissa + a2.mantissa);
     const double z = s * s;
@@ -137,17 +158,17 @@ struct Tail {
 inline Tail binet_bregman(double a, double b, double gap) {
     const double s = 1 / a, t = 1 / b;
     double power = 1, homogeneous = 1, weighted = 1, divergence = 0, slope = 0;
-#pragma GCC unroll 32
-    for (int m = 1; m < 2 * kBinetTerms; ++m) {
+    unrolled<2 * kBinetTerms - 1>([&](auto index) {
+        constexpr int m = index + 1;
         power *= t;
         const double following = s * homogeneous + power;
-        if (m % 2) {
+        if constexpr (m % 2 == 1) {
             divergence += coefficients::kBinetDouble[m / 2] * weighted;
-            slope += coefficients::kBinetDouble[m / 2] * m * following;
+            slope += (coefficients::kBinetDouble[m / 2] * m) * following;
         }
         homogeneous = following;
         weighted = s * weighted + homogeneous;
-    }
+    });
     return {(gap * s) * ((gap * t) * s) * divergence, (gap * s) * t * slope};
 }
 
@@ -162,20 +183,19 @@ inline double on_positive(double a, double b, double inside, double infinite) {
 inline double lgamma_bregman_of(double a, double b) {
     const double gap = b - a;
     double sum = 0;
-    const bool raise = a < kRaise || b < kRaise;
+    const bool raise = (a < b ? a : b) < kRaise;
     const double a_last = raise ? a + kRaise : a, b_last = raise ? b + kRaise : b;
-#pragma GCC unroll 8
-    for (int k = kRaise - 1; k >= 0; --k) sum += log_bregman(a + k, b + k, gap);
+    unrolled<kRaise>([&](auto index) {
+        constexpr int k = kRaise - 1 - index;
+        sum += log_bregman(a + k, b + k, gap);
+    });
     // Stirling's main part is a h*(b/a) with h*(r) = r log r - r + 1, near: gap s + 2 b s^3 remainder.
-    const bool direct = b_last > 0.4 * a_last && b_last < 2.5 * a_last;
-    const LogRatio<double> l = split_log_ratio(b_last, a_last);
-    const double s = direct ? gap / (a_last + b_last) : l.s;
-    const double remainder = direct ? atanh_remainder(s * s) : l.remainder;
-    const double near = gap * s + b_last * (2 * (s * s * s) * remainder);
-    const double far = b_last * log_of(l) - gap;
-    const double w = gap / a_last;
-    const double half = direct ? s * (w - 2 * s * s * remainder) : w - log_of(l);
-    const double stirling = (direct ? near : far) + (0.5 * half + binet_bregman(a_last, b_last, gap).divergence);
+    const bool direct = are_near(a_last, b_last);
+    const double s = gap / (a_last + b_last), w = gap / a_last;
+    const double remainder = 2 * (s * s) * atanh_remainder(s * s), log_ratio = log_of_far_ratio(b_last, a_last);
+    const double near = gap * s + b_last * (s * remainder) + 0.5 * (s * (w - remainder));
+    const double far = (b_last * log_ratio - gap) + 0.5 * (w - log_ratio);
+    const double stirling = (direct ? near : far) + binet_bregman(a_last, b_last, gap).divergence;
     return on_positive(a, b, raise ? stirling + sum : stirling, kInfinity<double>);
 }
 
@@ -187,15 +207,17 @@ inline double lgamma_bregman_slope_a(double a, double b) {
 // psi(b) - psi(a).
 inline double lgamma_bregman_slope_b(double a, double b) {
     const double gap = b - a;
-    const bool raise = a < kRaise || b < kRaise;
+    const bool raise = (a < b ? a : b) < kRaise;
     const double a_last = raise ? a + kRaise : a, b_last = raise ? b + kRaise : b;
     double sum = 0;
-#pragma GCC unroll 8
-    for (int k = kRaise - 1; k >= 0; --k) sum += (gap / (a + k)) / (b + k);
-    const bool direct = b_last > 0.4 * a_last && b_last < 2.5 * a_last;
-    const LogRatio<double> l = split_log_ratio(b_last, a_last);
+    unrolled<kRaise>([&](auto index) {
+        constexpr int k = kRaise - 1 - index;
+        sum += (gap / (a + k)) / (b + k);
+    });
+    const bool direct = are_near(a_last, b_last);
     const double s = gap / (a_last + b_last);
-    const double log_ratio = direct ? 2 * s + 2 * s * (s * s) * atanh_remainder(s * s) : log_of(l);
+    const double near = 2 * s + 2 * s * (s * s) * atanh_remainder(s * s), far = log_of_far_ratio(b_last, a_last);
+    const double log_ratio = direct ? near : far;
     const double large = log_ratio + (0.5 * (gap / a_last) / b_last + binet_bregman(a_last, b_last, gap).slope);
     const double value = on_positive(a, b, raise ? large + sum : large, 0.0);
     return b == kInfinity<double> ? 0.0 : value;

@@ -51,7 +51,7 @@ inline T log_of(T x) {
     return x > T(0) ? above : (x == T(0) ? -kInfinity<T> : kNaN<T>);
 }
 
-// log(1 + x) - x and log(1 + x). 1 + x = u + c exactly; log(1+x) = k log 2 + log(1+f) + c/u, with f = x where k = 0.
+// 1 + x = u + c exactly; log(1+x) = k log 2 + log(1+f) + c/u, with f = x where k = 0.
 template <class T>
 struct Log1pParts {
     T k, u, c, f, tail;  // tail = log(1+f) - f
@@ -83,27 +83,38 @@ inline T log1p_of(T x) {
     return log1p_edges(x, p.k * F::kLog2High + (p.f + correction));
 }
 
-// log(1 + x) - x <= 0. For k = 0 only the tail is left. Otherwise f - x = (2^-k u - u) - c: for k = 1 and k = -1, the
-// only exponents where k log 2 cancels it, it is a multiple of u by a power of two and the sum with k log 2 is exact.
+// log(1 + x) - x <= 0. Between -0.6 and 1.2 it is s (2 z remainder - x) with s = x/(2+x), z = s^2: the cancelling terms
+// have become a product. Outside, f - x = (m - u) - c with u = 2^k m, and k log 2 joins whichever part is exact: m - u for
+// k = 1 and -1, where it is a power of two times u; m below, where the two cancel.
+//
+// For float only the polynomial is evaluated in float: its term is small, the others enter the result whole.
 template <class T>
 inline T log1pmx_of(T x) {
-    using F = Format<T>;
-    const Log1pParts<T> p = split_log1p(x);
-    const T shift = p.k == T(0) ? T(0) : (p.f + T(1)) - p.u;
-    const T rest = p.tail + (p.k * F::kLog2Low + (p.c / p.u - p.c));
-    const T value = (p.k * F::kLog2High + shift) + rest;
+    const T u = T(1) + x;
+    const T c = u > T(2) ? T(1) - (u - x) : x - (u - T(1));
+    const Scaled<T> u2 = split_log(u);
+    const bool near = (x < T(0) ? T(-2) * x : x) < T(1.2);
+    const T f = near ? x : u2.mantissa - T(1);
+    const double s = double(f) / (2.0 + double(f)), square = s * s;
+    const double tail = s * (2 * square * double(atanh_remainder(T(square))) - double(f));
+    const double k = double(u2.exponent), m = double(u2.mantissa), whole = double(u);
+    const double multiple = k * Format<double>::kLog2High;
+    const double apart = multiple + (m - whole), joined = (multiple + m) - whole;
+    const double rest = tail + (k * Format<double>::kLog2Low + double(c / u - c));
+    const T value = T(near ? tail : (k < -1 ? joined : apart) + rest);
     const T above = x == kInfinity<T> ? -kInfinity<T> : value;
     return x > T(-1) ? above : (x == T(-1) ? -kInfinity<T> : kNaN<T>);
 }
 
-template <class T>
+// log(p/q) = k log 2 + 2 s (1 + s^2 remainder), |s| <= 1/2. In double for every input type; a narrow one only takes its
+// exponents apart and evaluates the polynomial in its own precision, where lanes are twice as many.
 struct LogRatio {
-    T k, s, remainder;  // log(p/q) = k log 2 + 2 s (1 + s^2 remainder), |s| <= 1/2
+    double k, s, remainder;
 };
 
 // For positive finite p and q of any size: their exponents and mantissas are compared separately, p/q is never formed.
 template <class T>
-inline LogRatio<T> split_log_ratio(T p, T q) {
+inline LogRatio split_log_ratio(T p, T q) {
     const Scaled<T> p2 = split_log(p), q2 = split_log(q);
     const T k = p2.exponent - q2.exponent;
     // Ratios between 0.4 and 2.5 need no multiple of log 2: bring p's mantissa to q's exponent instead.
@@ -112,14 +123,13 @@ inline LogRatio<T> split_log_ratio(T p, T q) {
     const bool direct = few == k && moved < T(2.5) * q2.mantissa && moved > T(0.4) * q2.mantissa;
     const T m = direct ? moved : p2.mantissa;
     const T left = direct ? T(0) : k;
-    const T s = (m - q2.mantissa) / (m + q2.mantissa);
-    return {left, s, atanh_remainder(s * s)};
+    const double s = (double(m) - double(q2.mantissa)) / (double(m) + double(q2.mantissa));
+    return {double(left), s, double(atanh_remainder(T(s * s)))};
 }
 
-template <class T>
-inline T log_of(const LogRatio<T>& l) {
-    using F = Format<T>;
-    const T twice = l.s + l.s;
+inline double log_of(const LogRatio& l) {
+    using F = Format<double>;
+    const double twice = l.s + l.s;
     return l.k * F::kLog2High + (twice + (twice * (l.s * l.s) * l.remainder + l.k * F::kLog2Low));
 }
 

@@ -28,6 +28,7 @@ def exp_remainder(x: mp.mpf) -> mp.mpf:
 
 
 DOUBLE_ONLY = ("kDigamma", "kMills")
+FLOAT_ONLY = ("kExpWide",)
 DIGAMMA_ROOT = mp.findroot(mp.digamma, 1.46)
 
 
@@ -61,6 +62,7 @@ FUNCTIONS: dict[str, tuple[Callable[[mp.mpf], mp.mpf], str, str, str]] = {
     "kAtanh": (atanh_remainder, "0", "0.2500001", "(atanh(s)/s - 1)/z, z = s^2 in [0, 1/4]"),
     "kExpNear": (exp_remainder, "-0.3466", "0.3466", "(e^x - 1 - x)/x^2, |x| <= log(2)/2"),
     "kExpFar": (exp_remainder, "-1", "1", "(e^x - 1 - x)/x^2, |x| <= 1"),
+    "kExpWide": (exp_remainder, "-1", "1.6", "(e^x - 1 - x)/x^2, -1 <= x <= 1.6"),
     "kMills": (mills_slope, "-1", "1", "((1+t) M(t) - M(0))/(v+1), M Mills' ratio, v = (t-4)/(t+4)"),
     "kDigamma": (digamma_over_root, "-1", "1", "digamma(x)/(x - root), t = x - 2, |t| <= 1"),
 }
@@ -95,7 +97,7 @@ def main() -> None:
     for name, (function, low, high, meaning) in FUNCTIONS.items():
         lines += ["", f"// {meaning}"]
         for kind, target in TARGETS.items():
-            if kind == "float" and name in DOUBLE_ONLY:
+            if name in (DOUBLE_ONLY if kind == "float" else FLOAT_ONLY):
                 continue
             values = fit(function, mp.mpf(low), mp.mpf(high), target)
             digits, suffix = (17, "") if kind == "double" else (9, "f")

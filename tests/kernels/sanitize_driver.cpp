@@ -6,6 +6,7 @@
 
 extern "C" {
 int32_t kullback_abi_version();
+const char* kullback_parallel_runtime();
 int32_t kullback_function_index(const char*);
 int32_t kullback_elementwise(int32_t, int32_t, int64_t, const void*, const void*, const void*, void*, int32_t,
                              const int64_t*);
@@ -56,6 +57,6 @@ int main() {
             }
         }
     }
-    std::printf("%d calls, %d failures\n", calls, failures);
+    std::printf("%d calls, %d failures, threads by %s\n", calls, failures, kullback_parallel_runtime());
     return failures != 0 || calls == 0;
 }

@@ -11,6 +11,7 @@
 extern "C" {
 int64_t kullback_rows_forward(const kullback::RowsCall*);
 int64_t kullback_rows_backward(const kullback::RowsCall*);
+const char* kullback_parallel_runtime();
 }
 
 namespace {
@@ -78,6 +79,6 @@ int main() {
             }
         }
     }
-    std::printf("%d calls, %d failures\n", calls, failures);
+    std::printf("%d calls, %d failures, threads by %s\n", calls, failures, kullback_parallel_runtime());
     return failures != 0 || calls == 0;
 }

@@ -34,8 +34,7 @@ before = snapshot()
 IMPORT_EVERYTHING = """
 import importlib, pkgutil, kullback
 for module in pkgutil.walk_packages(kullback.__path__, "kullback."):
-    if not module.name.endswith("_native"):
-        importlib.import_module(module.name)
+    importlib.import_module(module.name)
 for name in kullback.__all__:
     getattr(kullback, name)
 kullback.kernels.status()

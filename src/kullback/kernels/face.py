@@ -95,8 +95,10 @@ class Op:
     def __call__(self, *args: Any) -> Any:
         """The visible outputs: a tensor, or a tuple where the op has several."""
         tensors, options = args[: self._arity], args[self._arity :]
-        if any(t.dtype in _HALF for t in tensors) and torch.is_autocast_enabled(tensors[0].device.type):
-            tensors = tuple(t.float() if t.dtype in _HALF else t for t in tensors)
+        for tensor in tensors:  # loops, not generators: small inputs feel the difference
+            if tensor.dtype in _HALF and torch.is_autocast_enabled(tensor.device.type):
+                tensors = tuple(t.float() if t.dtype in _HALF else t for t in tensors)
+                break
         if transform_active() or not self.live:
             return self.reference(*tensors, *options)
         if torch.compiler.is_compiling():
@@ -105,9 +107,12 @@ class Op:
             return self.reference(*tensors, *options)
         if tracer_active() or not all(map(is_plain, tensors)):
             return self.reference(*tensors, *options)
-        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-            return self._visible(_Eager.apply(self, *tensors, *options))
-        return self._visible(_as_tuple(self._native(*tensors, *options)))
+        if torch.is_grad_enabled():
+            for tensor in tensors:
+                if tensor.requires_grad:
+                    return self._visible(_Eager.apply(self, *tensors, *options))
+        outputs: Outputs = self._native(*tensors, *options)
+        return self._visible(outputs) if isinstance(outputs, tuple) else outputs
 
     def _visible(self, outputs: tuple[Tensor, ...]) -> Outputs:
         shown = outputs[: len(outputs) - self._kept]

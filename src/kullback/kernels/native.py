@@ -83,10 +83,10 @@ def _declare(library: ctypes.CDLL) -> None:
 
 
 def _candidates(name: str) -> list[Path]:
-    """Every folder of this package: an editable install keeps its build products apart from its sources."""
+    """In every folder of this package: an editable install keeps its build products apart from its sources."""
     import kullback.kernels
 
-    return [Path(folder) / name for folder in kullback.kernels.__path__]
+    return [Path(folder) / "lib" / name for folder in kullback.kernels.__path__]
 
 
 def library() -> ctypes.CDLL | None:

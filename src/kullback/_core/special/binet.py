@@ -20,8 +20,9 @@ from kullback._core.special._quadrature import NODES_16, WEIGHTS_16
 from kullback._core.special.entropy import log_ratio_pair
 from kullback._core.special.polygamma import BINET_SERIES, RAISE_TO
 
-# Below this point the logarithm itself is used; above it z² < 0.5 and 56 terms reach 1e-18. From x = 1 on, 18 do.
-_SERIES_FROM = 0.21
+# Below these points (of ρ and ρ') the logarithm itself is used; above, z² < 0.5 and 56 terms reach 1e-18. From x = 1
+# on, 18 do. The slope turns to its series later, because that carries the rounding of z three times.
+_SERIES_FROM = (0.21, 0.5)
 _TERM_SERIES = [1.0 / (2 * j + 1) for j in range(1, 57)]
 _SLOPE_SERIES = [-4.0 * j / (2 * j + 1) for j in range(1, 57)]
 
@@ -30,11 +31,13 @@ def _term(order: int, x: Tensor, terms: int) -> Tensor:
     """The order-th derivative of ρ, its series in z² cut after some terms."""
     if order < 2:
         z = 1 / (2 * x + 1)
-        log_part = torch.log1p(x) - torch.log(x)
+        # log(1 + 1/x) in two parts: against 1, or against 1/(2x), their sum loses three bits.
+        high, low = log_ratio_pair(x + 1, x, *two_difference(x + 1, x))
         if order == 0:
-            return torch.where(x < _SERIES_FROM, (x + 0.5) * log_part - 1, z * z * horner(z * z, _TERM_SERIES[:terms]))
-        near_zero = log_part - 0.5 * (1 / x + 1 / (x + 1))
-        return torch.where(x < _SERIES_FROM, near_zero, z * z * z * horner(z * z, _SLOPE_SERIES[:terms]))
+            near_zero = (0.5 * high - 1) + (x * high + (x + 0.5) * low)
+            return torch.where(x < _SERIES_FROM[order], near_zero, z * z * horner(z * z, _TERM_SERIES[:terms]))
+        near_zero = ((high - 0.5 / x) - 0.5 / (x + 1)) + low
+        return torch.where(x < _SERIES_FROM[order], near_zero, z * z * z * horner(z * z, _SLOPE_SERIES[:terms]))
     v = x * (x + 1)
     odd = 2 * x + 1
     if order == 2:

@@ -20,6 +20,11 @@ def _common_scale(p: Tensor, q: Tensor) -> Tensor:
     return torch.where(larger < 2.0**-400, tiny, torch.where(larger > 2.0**400, huge, torch.ones_like(p)))
 
 
+def _is_lost(p: Tensor, q: Tensor, scale: Tensor) -> Tensor:
+    """Whether scaling pushed the smaller argument below the normal numbers, where it loses digits."""
+    return (scale < 1) & (torch.minimum(p, q) * scale < torch.finfo(p.dtype).smallest_normal)
+
+
 def log_ratio_pair(p: Tensor, q: Tensor, gap: Tensor, gap_low: Tensor) -> tuple[Tensor, Tensor]:
     """log(p/q) in two parts, for positive p, q whose difference gap + gap_low = p - q is known exactly."""
     w, w_low = quotient(gap, gap_low, q)
@@ -77,7 +82,7 @@ def _log_ratio_anywhere(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
     """`log_ratio_pair` for every positive pair, subnormal, huge and infinite ones included."""
     scale = _common_scale(p, q)
     high, low = log_ratio_pair(p * scale, q * scale, *two_difference(p * scale, q * scale))
-    lost = (p * scale == 0) | (q * scale == 0) | torch.isinf(p) | torch.isinf(q)
+    lost = _is_lost(p, q, scale) | torch.isinf(p) | torch.isinf(q)
     return torch.where(lost, torch.log(p) - torch.log(q), high), torch.where(lost, 0.0, low)
 
 
@@ -103,9 +108,9 @@ def kl_div(p: Tensor, q: Tensor) -> Tensor:
     scale = _common_scale(domain.p, domain.q)
     p_scaled, q_scaled = domain.p * scale, domain.q * scale
     scaled = kl_div_value(p_scaled, q_scaled, *two_difference(q_scaled, p_scaled))
-    # A scaled argument that vanished: nothing cancels, each of the three terms is exact to its rounding.
+    # An argument lost by scaling: nothing cancels, each of the three terms is exact to its rounding.
     spread = domain.p * log_ratio + (domain.q - domain.p)
-    inside = torch.where((p_scaled == 0) | (q_scaled == 0), spread, scaled / scale)
+    inside = torch.where(_is_lost(domain.p, domain.q, scale), spread, scaled / scale)
     infinite = torch.isinf(p0) | torch.isinf(q0)
     value = domain.value(torch.where(infinite, math.inf, inside), q0)
     ratio = domain.p / domain.q

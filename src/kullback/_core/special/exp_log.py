@@ -7,12 +7,11 @@ import math
 import torch
 from torch import Tensor
 
+from kullback._core import exponential
 from kullback._core.special._derivatives import attach, split_point
 from kullback._core.special._double_double import two_difference
 from kullback._core.special._precision import horner, widen
 
-# 2/k! for k = 2, 3, …: e^x - 1 - x = ½x²·Σ; at |x| = 1 the last term is 4e-19 of the sum.
-_EXPM1MX_SERIES = [2.0 / math.factorial(k) for k in range(2, 20)]
 # atanh(r) = r·Σ r^2k/(2k+1), without its first term; the interval below keeps r² under 0.19.
 _ATANH_SERIES = [1.0 / (2 * k + 3) for k in range(22)]
 
@@ -21,10 +20,7 @@ def expm1mx(x: Tensor) -> Tensor:
     """e^x - 1 - x."""
     dtype, (wide,) = widen(x)
     point, step = split_point(wide)
-    near = 0.5 * point * point * horner(point, _EXPM1MX_SERIES)
-    # e^x outruns x, and at -inf the difference is -1 + inf.
-    value = torch.where(point.abs() < 1, near, torch.expm1(point) - torch.where(point == math.inf, 0.0, point))
-    return attach(value, [step], [torch.expm1(point)], [torch.exp(point)]).to(dtype)
+    return attach(exponential.expm1mx(point), [step], [torch.expm1(point)], [torch.exp(point)]).to(dtype)
 
 
 def log1pmx_value(x: Tensor) -> Tensor:
@@ -32,7 +28,9 @@ def log1pmx_value(x: Tensor) -> Tensor:
     r = x / (2 + x)
     y = r * r
     near = r * (2 * y * horner(y, _ATANH_SERIES) - x)
-    return torch.where((x > -0.6) & (x < 1.2), near, torch.log1p(x) - x)
+    # Above 1e307 the log1p of torch 2.6 is infinite.
+    far = torch.where(x > 1e18, torch.log(x), torch.log1p(x)) - x
+    return torch.where((x > -0.6) & (x < 1.2), near, far)
 
 
 def log1pmx(x: Tensor) -> Tensor:
