@@ -22,6 +22,19 @@ def test_infinity_and_a_missing_route_are_said_plainly(capsys):
     assert "No closed form" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("Beta(2, 3)", "Beta(concentration1: 2, concentration0: 3)"),
+        ("RelaxedBernoulli(0.5, logits=2)", "logits: 2"),
+        ("Multinomial(3, [0.5, 0.5])", "probs: [0.5, 0.5]"),
+    ],
+)
+def test_parameters_are_written_as_given(text, written, capsys):
+    assert main(["explain", text, text]) == 0
+    assert written in capsys.readouterr().out
+
+
 def test_batches_are_listed(capsys):
     assert main(["explain", "Normal([0, 1], 1)", "Normal(0, 1)"]) == 0
     assert "[0, 0.5] nats" in capsys.readouterr().out

@@ -9,6 +9,7 @@ from torch.distributions import Distribution, Independent
 
 from kullback.pairs import registry
 from kullback.pairs.dispatch import KLResult, kl_with_error
+from kullback.pairs.parameters import gives_logits
 
 
 def describe(p: Distribution, q: Distribution) -> str:
@@ -64,7 +65,10 @@ def _error(result: KLResult) -> str:
 
 def _written(d: Distribution) -> str:
     """The distribution with its parameters, numbers short."""
-    given = [f"{k}: {_values(v)}" for k in d.arg_constraints if isinstance(v := vars(d).get(k), Tensor)]
+    stored = {k: vars(d).get(k) for k in d.arg_constraints}
+    if not any(isinstance(v, Tensor) for v in stored.values()):  # kept on an inner distribution
+        stored = {k: getattr(d, k, None) for k in d.arg_constraints if k != ("probs" if gives_logits(d) else "logits")}
+    given = [f"{k}: {_values(v)}" for k, v in stored.items() if isinstance(v, Tensor)]
     if isinstance(d, Independent):
         given = [_written(d.base_dist), str(d.reinterpreted_batch_ndims)]
     return f"{type(d).__name__}({', '.join(given)})" if given else repr(d)
