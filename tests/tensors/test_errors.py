@@ -106,10 +106,12 @@ def test_sizes_that_do_not_fit(call, says):
     assert says in str(caught.value)
 
 
-def test_cross_entropy_of_distributions_has_its_own_error():
+def test_entropies_of_distributions_have_their_own_error():
     normal = torch.distributions.Normal(0.0, 1.0)
     with pytest.raises(kb.NoRouteError, match="Normal and Normal"):
         kb.cross_entropy(normal, normal)
+    with pytest.raises(kb.NoRouteError, match=r"p\.entropy\(\)"):
+        kb.entropy(normal)
 
 
 def test_unmasked_rows_are_still_looked_at():
