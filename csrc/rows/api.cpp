@@ -16,7 +16,8 @@ constexpr int64_t kHugeFrom = int64_t(8) << 20;  // bytes
 constexpr int64_t kElementSize[] = {8, 4, 2, 2};
 
 bool acceptable(const RowsCall& call) {
-    if (call.rows < 0 || call.classes <= 0) return false;
+    if (call.rows < 0 || call.classes <= 0 || call.function < 0 || call.function > 1) return false;
+    if (is_mixture(call) && !(call.share > 0 && call.share < 1)) return false;
     for (const RowsSide& side : call.sides) {
         if (side.dtype < 0 || side.dtype > 3 || (side.data == nullptr && call.rows > 0)) return false;
         if (!call.wide && (side.dtype == 0 || side.linear)) return false;
@@ -40,7 +41,7 @@ int64_t run(const RowsCall& call, RowsKernel kernel) {
 
 using namespace kullback;
 
-// Returns the sides that may break the rules of their view (1: p, 2: q, added up), or -1 for a request that makes no sense.
+// Returns what the kernel reports of the rows (call.h), or -1 for a request that makes no sense.
 KULLBACK_API int64_t kullback_rows_forward(const RowsCall* call) {
     if (call == nullptr || !acceptable(*call)) return -1;
     if (call->rows == 0) return 0;
@@ -52,7 +53,7 @@ KULLBACK_API int64_t kullback_rows_forward(const RowsCall* call) {
 KULLBACK_API int64_t kullback_rows_backward(const RowsCall* call) {
     if (call == nullptr || !acceptable(*call)) return -1;
     if (call->rows == 0) return 0;
-    if (call->statistics == nullptr || call->grad == nullptr) return -1;
+    if (call->statistics == nullptr || call->grad == nullptr || is_mixture(*call)) return -1;
     if (call->sides[0].gradient == nullptr && call->sides[1].gradient == nullptr) return -1;
     for (const RowsSide& side : call->sides) {
         const int64_t bytes = call->rows * call->classes * kElementSize[side.dtype];

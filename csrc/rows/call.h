@@ -7,9 +7,8 @@ namespace kullback {
 
 // Which function of two rows.
 enum class RowFunction : int64_t {
-    kKl = 0,        // KL(p || q)
-    kSkewKl = 1,    // KL(p || m), m = w p + (1 - w) q
-    kMixture = 2,   // w KL(p || m) + (1 - w) KL(q || m)
+    kKl = 0,       // KL(p || q)
+    kMixture = 1,  // A KL(p || m) + B KL(q || m), m = share p + (1 - share) q, 0 < share < 1; forward only
 };
 
 // One side: where its rows are and what their numbers mean.
@@ -53,11 +52,14 @@ struct RowsCall {
     RowStatistics* statistics;   // null if no backward pass will follow
     void* value;                 // forward
     const void* grad;            // backward: incoming gradient of each row
-    double weight;               // w of the mixtures
+    double share, weights[2];    // of a mixture: share, A, B
     RowsSide sides[2];
 };
 
-// Rows [begin, end). The forward pass returns 1 for a row of p, 2 for a row of q that may break the rules of its view, added up.
+inline bool is_mixture(const RowsCall& call) { return call.function == int64_t(RowFunction::kMixture); }
+
+// Rows [begin, end). The forward pass returns 1 for a row of p, 2 for a row of q that may break the rules of its view, and 4
+// for a mixture with a class that is left out, which is not served; all of them together.
 using RowsKernel = int64_t (*)(const RowsCall&, int64_t begin, int64_t end);
 
 struct RowKernels {

@@ -72,6 +72,12 @@ inline Vector<T> to_weight(const Normalised<T>& is, Vector<T> a, Vector<T> b, Ve
     return q_larger ? -less_one : is.p(a) * less_one / is.q(b);
 }
 
+// One over the sum of a side's weights.
+template <class T>
+inline T one_over_sum(const RowStatistics& s, int side) {
+    return T(std::ldexp(1 / s.total[side], -int(s.scale[side])));
+}
+
 template <class T, bool kHasMask, bool kToP, bool kToQ>
 void gradient_row(const RowPair<T>& row, const RowStatistics& s, T grad, const Writer<T>& to_p, const Writer<T>& to_q,
                   bool p_linear, bool q_linear) {
@@ -80,8 +86,7 @@ void gradient_row(const RowPair<T>& row, const RowStatistics& s, T grad, const W
     constexpr int kCount = Lanes<T>::kCount;
     const Normalised<T> is(s);
     const T kl = T(s.kl);
-    // One over the sum of the weights.
-    const T per_p = T(std::ldexp(1 / s.total[0], -int(s.scale[0]))), per_q = T(std::ldexp(1 / s.total[1], -int(s.scale[1])));
+    const T per_p = one_over_sum<T>(s, 0), per_q = one_over_sum<T>(s, 1);
     alignas(64) T buffers[2][kBlock];
     row.template each_block<kHasMask>([&](const T* a, const T* b, int64_t count, int64_t at) {
         T* grad_p = kToP ? to_p.block(at, count, buffers[0]) : nullptr;

@@ -188,16 +188,26 @@ inline Vector<T> exp_remainder(Vector<T> x) {
     else return polynomial<T>(x, coefficients::kExpFarDouble);
 }
 
-// e^x - 1 for x <= 0, with relative accuracy at 0.
 template <class T>
-inline Vector<T> expm1_below(Vector<T> x) {
+struct PowerOfE {
+    Vector<T> value, less_one;
+};
+
+// e^x and e^x - 1 for x <= 0, each with relative accuracy; all below e^-60 is e^-60, as good as nothing.
+template <class T>
+inline PowerOfE<T> exp_below(Vector<T> x) {
     using F = Format<T>;
-    x = larger(x, fill(T(-45)));
+    x = larger(x, fill(T(-60)));
     const Vector<T> n = (x * T(1.4426950408889634074) + F::kRound) - F::kRound;
     const Vector<T> r = (x - n * F::kLog2High) - n * F::kLog2Low;
     // 2^n e^r - 1 = 2^n (e^r - 1) + (2^n - 1); 2^n - 1 is exact, or all there is.
-    const Vector<T> power = scale_by_power<T>(fill(T(1)), n);
-    return power * expm1_reduced<T>(r) + (power - T(1));
+    const Vector<T> power = scale_by_power<T>(fill(T(1)), n), scaled = power * expm1_reduced<T>(r);
+    return {scaled + power, scaled + (power - T(1))};
+}
+
+template <class T>
+inline Vector<T> expm1_below(Vector<T> x) {
+    return exp_below<T>(x).less_one;
 }
 
 // x - y = high + low exactly (Knuth).

@@ -3,6 +3,7 @@
 // A row is tried in the cheapest way first: in the narrow precision without masks. Infinite log-weights make that pass's sums
 // NaN, log-weights too large for it are noticed by their maximum; such a row is read again with masks, or in double.
 #include "gradient.h"
+#include "mixture.h"
 
 namespace kullback::KULLBACK_SET {
 namespace {
@@ -48,23 +49,33 @@ void shift_large_rows(const RowsCall& call, const RowStart& start, RowStatistics
     }
 }
 
-// A KL below this has terms that are no longer normal numbers in float.
-constexpr double kFaintInFloat = 1e-25;
+// A KL below this has terms that are no longer normal numbers in float. A mixture is less by up to the square of a share.
+double faint_in_float(const RowsCall& call) {
+    const double least = call.share < 0.5 ? call.share : 1 - call.share;
+    return is_mixture(call) ? 1e-25 / (least * least) : 1e-25;
+}
 
 void measure_row(const RowsCall& call, int64_t row, RowStatistics& s) {
     s = RowStatistics{};
     const RowStart start = start_of(call, row);
     if (!call.wide) {
         const bool found = try_row<float, false>(call, start, s) || try_row<float, true>(call, start, s);
-        if (found && s.kl >= kFaintInFloat) return;
+        if (found && s.kl >= faint_in_float(call)) return;
     } else if (try_row<double, false>(call, start, s)) {
         return;
     }
     s = RowStatistics{};
     shift_large_rows(call, start, s);
-    if (try_row<double, true>(call, start, s)) return;
+    const bool untried = !call.wide || s.shift[0] != 0 || s.shift[1] != 0;
+    if ((untried && try_row<double, false>(call, start, s)) || try_row<double, true>(call, start, s)) return;
     s.kl = kNaN<double>;
     s.state = kUndefined;
+}
+
+double measure_mixture(const RowsCall& call, int64_t row, const RowStatistics& s) {
+    const RowStart start = start_of(call, row);
+    if (s.state & kDouble) return mix_row(RowPair<double>(call, start.p, start.q, s.shift), call, s);
+    return mix_row(RowPair<float>(call, start.p, start.q, s.shift), call, s);
 }
 
 // Whether the sum of a row is what its view promises, to within its tolerance.
@@ -79,16 +90,22 @@ int64_t forward(const RowsCall& call, int64_t begin, int64_t end) {
     int64_t reported = 0;
     for (int64_t row = begin; row < end; ++row) {
         RowStatistics s{};
+        double value = 0;
         if (call.keep != nullptr && call.keep[row] == 0) {
             s.state = kAbsent;
         } else {
             measure_row(call, row, s);
+            value = s.kl;
+            if (is_mixture(call)) {
+                if (s.state & (kMasked | kUndefined)) reported |= 4;
+                else value = measure_mixture(call, row, s);
+            }
             for (int side = 0; side < 2; ++side) {
                 if (suspicious(s, side, call.sides[side].tolerance)) reported |= int64_t(1) << side;
             }
         }
-        if (call.result_wide) static_cast<double*>(call.value)[row] = s.kl;
-        else static_cast<float*>(call.value)[row] = float(s.kl);
+        if (call.result_wide) static_cast<double*>(call.value)[row] = value;
+        else static_cast<float*>(call.value)[row] = float(value);
         if (call.statistics != nullptr) call.statistics[row] = s;
     }
     return reported;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 
 import pytest
@@ -22,13 +23,13 @@ GRADIENT = {torch.float64: 1e-13, torch.float32: 1e-6, torch.bfloat16: 8e-3, tor
 DTYPES = list(VALUE)
 
 
-def both_ways(p, q, **options):
-    """Value and gradients, native and reference, of sum_i (i + 1) KL_i."""
+def both_ways(p, q, function=kb.kl, **options):
+    """Value and gradients, native and reference, of sum_i (i + 1) D_i."""
     found = []
     for context in (contextlib.nullcontext(), reference_only()):
         x, y = (v.tensor.detach().clone(memory_format=torch.preserve_format).requires_grad_() for v in (p, q))
         with context:
-            value = kb.kl(p.with_tensor(x), q.with_tensor(y), **options)
+            value = function(p.with_tensor(x), q.with_tensor(y), **options)
         assert ("Native" in value.grad_fn.name()) == (not found) or options
         weights = torch.arange(1.0, value.numel() + 1, dtype=value.dtype).reshape(value.shape)
         finite = value.detach().isfinite()
@@ -37,7 +38,7 @@ def both_ways(p, q, **options):
     return found
 
 
-def agree(p, q, value_tolerance=None, gradient_tolerance=None, **options):
+def agree(p, q, *, value_tolerance=None, gradient_tolerance=None, **options):
     (value, *gradients), (want, *want_gradients) = both_ways(p, q, **options)
     dtype = value.dtype if p.tensor.dtype == q.tensor.dtype == torch.float64 else p.tensor.dtype
     assert value.dtype == want.dtype
@@ -96,6 +97,64 @@ def test_a_shift_that_swallows_all_differences_leaves_a_uniform_row():
     b = torch.full_like(a, 1e30)
     entropy = -(a.log_softmax(-1) * a.softmax(-1)).sum(-1)
     torch.testing.assert_close(kb.kl(kb.Logits(a), kb.Logits(b)), math.log(300) - entropy, rtol=1e-13, atol=0)
+
+
+MIXTURES = {
+    "js": kb.js,
+    "skew_kl 0.1": functools.partial(kb.skew_kl, alpha=0.1),
+    "skew_kl 0.999": functools.partial(kb.skew_kl, alpha=0.999),
+    "scaled_js 0.3": functools.partial(kb.scaled_js, beta=0.3),
+    "scaled_js 1e-4": functools.partial(kb.scaled_js, beta=1e-4),
+    "scaled_js 1 - 1e-5": functools.partial(kb.scaled_js, beta=1 - 1e-5),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("distance", [10.0, 1.0, 1e-3, 1e-6])
+@pytest.mark.parametrize("name", MIXTURES, ids=str)
+def test_mixtures(name, distance, dtype):
+    for classes in (1, 2, 49, 1025):
+        a, b = logits(3, classes, distance, dtype)
+        agree(kb.Logits(a), kb.Logits(b), function=MIXTURES[name])
+    a, b = (x.to(dtype).t().contiguous().t() for x in logits(3, 200, distance, torch.float64))
+    agree(kb.Logits(a + 3), kb.LogProbs(b.double().log_softmax(-1).to(dtype)), function=MIXTURES[name])
+    if dtype != torch.float64:
+        agree(kb.Probs(a.double().softmax(-1).to(dtype)), kb.Logits(b), function=MIXTURES[name])
+        agree(kb.Logits(a), kb.Counts(b.double().softmax(-1).to(dtype)), function=MIXTURES[name])
+
+
+@pytest.mark.parametrize("name", MIXTURES, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_mixtures_of_certain_rows(name, dtype):
+    a, b = logits(4, 300, 1.0, dtype)
+    a[0, 3] = b[0, 3] = 30.0  # both certain of the same class
+    a[1, 3] = b[1, 4] = 30.0  # of different ones
+    a[2, 3] = 2000.0
+    agree(kb.Logits(a), kb.Logits(b), function=MIXTURES[name])
+
+
+@pytest.mark.parametrize("name", MIXTURES, ids=str)
+def test_mixtures_of_rows_with_excluded_classes_are_those_of_the_reference(name):
+    a, b = logits(4, 100, 1.0, torch.float32)
+    a[0, 5] = b[1, 6] = a[2, 7] = b[2, 7] = -INF
+    function, found = MIXTURES[name], []
+    for context in (contextlib.nullcontext(), reference_only()):
+        x, y = a.clone().requires_grad_(), b.clone().requires_grad_()
+        with context:
+            value = function(kb.Logits(x), kb.Logits(y))
+            assert torch.equal(function(kb.Logits(a), kb.Logits(b)), value)
+        found.append([value.detach(), *torch.autograd.grad(value.sum(), (x, y))])
+    assert all(torch.equal(here, there) for here, there in zip(*found, strict=True))
+
+
+def test_equal_rows_have_mixtures_of_exactly_zero():
+    a, _ = logits(3, 500, 1.0, torch.float32)
+    for function in MIXTURES.values():
+        x, y = a.clone().requires_grad_(), a.clone().requires_grad_()
+        value = function(kb.Logits(x), kb.Logits(y))
+        assert "Native" in value.grad_fn.name()
+        assert (value == 0).all()
+        assert all((g == 0).all() for g in torch.autograd.grad(value.sum(), (x, y)))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -1,10 +1,11 @@
 """Divergences of rows in native code: what it serves, and how a call is packed for it (`csrc/rows/call.h`).
 
-A row is read once, in cache-sized blocks; the statistics that a backward pass needs are ten numbers per row. Everything
+A row is read once, in cache-sized blocks; a backward pass needs a few numbers per row of what was found. Everything
 here runs outside autograd on plain CPU tensors. What native code does not serve stays with the reference:
 
 - float64 weights (`Probs`, `Counts`), whose logarithms need more than float64;
-- the gradient of a tensor whose rows are shared by broadcasting.
+- the gradient of a tensor whose rows are shared by broadcasting;
+- the gradients of mixtures, and mixtures at the ends of their range or of rows with a class of weight zero.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from kullback.kernels.sides import Encoding
 
 _DTYPES = {torch.float64: 0, torch.float32: 1, torch.float16: 2, torch.bfloat16: 3}
 _NATIVE_WEIGHTS = {torch.float32, torch.float16, torch.bfloat16}
-_CALL = struct.Struct("=11qd 6q2d 6q2d")
+_CALL = struct.Struct("=11q3d 6q2d 6q2d")
 _STATISTICS = 10  # doubles per row
+_NOT_SERVED = 4
+_END = 1e-6  # the square of a smaller share would take the terms of a mixture out of the range of float
 _SHORT = 48  # rows up to this length are computed in double: their time is mostly not that of their exponentials
 
 
@@ -37,7 +40,7 @@ class Request(NamedTuple):
     Attributes:
         encodings: What each tensor holds.
         batch: The shape of the result; the tensors' batch dimensions broadcast to it.
-        options: The weight of a mixture, for a function that has one.
+        options: What the function takes besides the sides.
         keep: Boolean over rows; a row that is not kept gives 0 and zero gradient whatever it holds.
         tolerances: How far from 0 the log of the sum of each side's rows may be.
         check: Raises where the values of a tensor are impossible; called when a row looks wrong.
@@ -52,19 +55,25 @@ class Request(NamedTuple):
 
 
 class NativeRows:
-    """One function of two rows in native code.
+    """One function of two rows in native code: KL(p || q), or A KL(p || m) + B KL(q || m) with m = αp + (1-α)q.
 
     Args:
-        function: Its number in `csrc/rows/call.h`.
+        mixture: For the second, from the options of the function to α, A, B; α next to 0 or 1 is not served.
+
+    Attributes:
+        differentiates: Whether it has a backward pass.
     """
 
-    def __init__(self, function: int) -> None:
-        self.function = function
+    def __init__(self, mixture: Callable[..., tuple[float, float, float]] | None = None) -> None:
+        self.mixture = mixture
+        self.differentiates = mixture is None
         self.library = native.library()
 
-    def serves(self, tensors: Sequence[Tensor], encodings: Sequence[Encoding]) -> bool:
+    def serves(self, tensors: Sequence[Tensor], encodings: Sequence[Encoding], options: Sequence[Any]) -> bool:
         """Whether native code gives what the reference gives for these tensors."""
         if self.library is None or not enabled:
+            return False
+        if self.mixture is not None and not _END <= self.mixture(*options)[0] <= 1.0 - _END:
             return False
         (p, q), (of_p, of_q) = tensors, encodings
         return (
@@ -74,8 +83,11 @@ class NativeRows:
             and is_plain(q)
         )
 
-    def forward(self, tensors: Sequence[Tensor], request: Request, statistics: Tensor | None = None) -> Tensor:
-        """Values of all rows; `statistics`, from `statistics_for`, is filled for a backward pass."""
+    def forward(self, tensors: Sequence[Tensor], request: Request, statistics: Tensor | None = None) -> Tensor | None:
+        """Values of all rows; `statistics`, from `statistics_for`, is filled for a backward pass.
+
+        None where a row turns out to be one that native code does not serve.
+        """
         assert self.library is not None
         (p, q), batch = tensors, request.batch
         double = p.dtype is torch.float64 or q.dtype is torch.float64
@@ -83,11 +95,11 @@ class NativeRows:
             value = p.new_empty(batch[0])  # a third of the time that a shape and a dtype take
         else:
             value = torch.empty(batch, dtype=torch.float64 if double else torch.float32)
-        suspicious = self.library.kullback_rows_forward(self._pack(tensors, request, statistics, value=value))
-        assert suspicious >= 0
-        if suspicious and request.check is not None:
+        reported = self.library.kullback_rows_forward(self._pack(tensors, request, statistics, value=value))
+        assert reported >= 0
+        if reported and request.check is not None:
             request.check()
-        return value
+        return None if reported & _NOT_SERVED else value
 
     def backward(
         self, grad: Tensor, statistics: Tensor, tensors: Sequence[Tensor], request: Request, needs: Sequence[bool]
@@ -126,13 +138,13 @@ class NativeRows:
         double = rows.dtype is torch.float64
         wide = double or classes <= _SHORT or of_p.linear or of_q.linear
         packed = _CALL.pack(
-            *(self.function, rows.numel(), classes, wide, double, torch.get_num_threads()),
+            *(self.mixture is not None, rows.numel(), classes, wide, double, torch.get_num_threads()),
             0 if layout is None else ctypes.addressof(layout),
             0 if keep is None else keep.data_ptr(),
             0 if statistics is None else statistics.data_ptr(),
             0 if value is None else value.data_ptr(),
             0 if grad is None else grad.data_ptr(),
-            request.options[0] if request.options else 0.0,
+            *((0.0, 0.0, 0.0) if self.mixture is None else self.mixture(*request.options)),
             p.data_ptr(),
             0 if gradients[0] is None else gradients[0].data_ptr(),
             *(stride_p, p.stride(-1), _DTYPES[p.dtype], of_p.linear, of_p.smoothing, tolerances[0]),

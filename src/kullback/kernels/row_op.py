@@ -47,8 +47,7 @@ class RowOp:
 
     Example:
         >>> import torch
-        >>> from kullback.kernels.native_rows import NativeRows, Request, statistics_for
-    from kullback.kernels.sides import Encoding
+        >>> from kullback.kernels.sides import Encoding
         >>> log_normaliser = RowOp(lambda side: torch.logsumexp(side.log, -1))
         >>> log_normaliser((torch.zeros(2, 4),), (Encoding(),)).exp()
         tensor([4., 4.])
@@ -81,14 +80,14 @@ class RowOp:
         batch = batch_shape(*tensors)
         followed = torch.compiler.is_compiling() or transform_active() or tracer_active()
         recorded = not followed and torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-        if not followed and self.native is not None and self.native.serves(tensors, encodings):
+        if not followed and self.native is not None and self.native.serves(tensors, encodings, options):
             request = Request(encodings, batch, options, keep, tolerances, check)
             return self.in_native(tensors, request, recorded=recorded)
         if check is not None:
             check()
-        tensors = [t[(None,) * (len(batch) + 1 - t.dim())] for t in tensors]
-        keep = None if keep is None else keep.expand(batch)
-        run = _run_of(self, Request(encodings, batch, options), tensors, followed=followed)
+        request = Request(encodings, batch, options, keep)
+        tensors, keep = _aligned(request, tensors)
+        run = _run_of(self, request, tensors, followed=followed)
         if followed:
             return run.whole(tensors, keep)
         if recorded:
@@ -102,7 +101,20 @@ class RowOp:
         if recorded:
             rows: Tensor = _NativeRows.apply(self, request, *tensors)
             return rows
-        return self.native.forward(tensors, request)
+        found = self.native.forward(tensors, request)
+        return _by_reference(self, request, tensors) if found is None else found
+
+
+def _by_reference(op: RowOp, request: Request, tensors: Sequence[Tensor]) -> Tensor:
+    """Rows of a call that native code declined after it had looked."""
+    whole, keep = _aligned(request, tensors)
+    return _run_of(op, request, whole).rows(whole, keep)
+
+
+def _aligned(request: Request, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Tensor | None]:
+    """Every batch dimension written out, of size 1 where it broadcasts."""
+    whole = [t[(None,) * (len(request.batch) + 1 - t.dim())] for t in tensors]
+    return whole, None if request.keep is None else request.keep.expand(request.batch)
 
 
 def _run_of(op: RowOp, request: Request, tensors: Sequence[Tensor], *, followed: bool = False) -> _Run:
@@ -195,11 +207,11 @@ class _NativeRows(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, op: RowOp, request: Request, *tensors: Tensor) -> Tensor:
         assert op.native is not None
-        statistics = statistics_for(tensors[0], request.batch)
+        statistics = statistics_for(tensors[0], request.batch) if op.native.differentiates else None
         rows = op.native.forward(tensors, request, statistics)
         ctx.op, ctx.request = op, request
-        ctx.save_for_backward(statistics, *tensors)
-        return rows
+        ctx.save_for_backward(None if rows is None else statistics, *tensors)
+        return _by_reference(op, request, tensors) if rows is None else rows
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -207,10 +219,9 @@ class _NativeRows(torch.autograd.Function):
         statistics, *tensors = ctx.saved_tensors
         needs, batch = ctx.needs_input_grad[2:], request.batch
         shared = any(need and t.shape[:-1] != batch for t, need in zip(tensors, needs, strict=True))
-        if not (shared or torch.is_grad_enabled() or _followed(grad)) and is_plain(grad):
+        if not (statistics is None or shared or torch.is_grad_enabled() or _followed(grad)) and is_plain(grad):
             return (None, None, *_fill(native.backward(grad, statistics, tensors, request, needs), needs))
-        whole = [t[(None,) * (len(batch) + 1 - t.dim())] for t in tensors]
-        keep = None if request.keep is None else request.keep.expand(batch)
+        whole, keep = _aligned(request, tensors)
         found = _fill(_first_derivative(_run_of(op, request, whole), grad, keep, whole, needs), needs)
         return (None, None, *(None if g is None else g.reshape(t.shape) for g, t in zip(found, tensors, strict=True)))
 

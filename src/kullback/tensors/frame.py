@@ -81,7 +81,7 @@ def _directly(op: RowOp, views: dict[str, Any], options: Options, parameters: tu
         return None
     x, y, encodings = p.tensor, q.tensor, (p.encoding, q.encoding)
     shape = x.shape
-    if shape != y.shape or not shape or 0 in shape or not op.native.serves((x, y), encodings):
+    if shape != y.shape or not shape or 0 in shape or not op.native.serves((x, y), encodings, parameters):
         return None
     recorded = (x.requires_grad or y.requires_grad) and torch.is_grad_enabled()
     if not validate:

@@ -46,6 +46,11 @@ def scaled_js_value(p: Side, q: Side, beta: float) -> Tensor:
     return f_divergence(p, q, generator)
 
 
+def scaled_js_weights(beta: float) -> tuple[float, float, float]:
+    """β and what multiplies KL(p || m) and KL(q || m); meaningless at the ends."""
+    return beta, (1.0 / (1.0 - beta) if beta < 1.0 else 0.0), (1.0 / beta if beta > 0.0 else 0.0)
+
+
 def js_value(p: Side, q: Side) -> Tensor:
     """½ KL(p || m) + ½ KL(q || m), m = (p + q)/2."""
     half = math.log(2.0) / 2
