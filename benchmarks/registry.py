@@ -37,11 +37,13 @@ class Contender:
         name: What the table calls it; the one named `"kullback"` is the subject, the others are its baselines.
         run: state -> result (a tensor, or a tuple of tensors).
         needs: `"module"` or `"module:attribute"` names without which it is reported as missing.
+        yardstick: It computes something else, whose time is worth knowing; its result is not judged.
     """
 
     name: str
     run: Run
     needs: tuple[str, ...] = ()
+    yardstick: bool = False
 
     def missing(self) -> str | None:
         """Why this contender cannot run here, or None if it can."""
@@ -86,13 +88,13 @@ class Case:
         self.truth_of = run
         return run
 
-    def contender(self, name: str, *, needs: Iterable[str] = ()) -> Callable[[Run], Run]:
+    def contender(self, name: str, *, needs: Iterable[str] = (), yardstick: bool = False) -> Callable[[Run], Run]:
         """Decorator: state -> this contender's result."""
 
         def add(run: Run) -> Run:
             if name in self.contenders:
                 raise ValueError(f"case {self.name!r} already has a contender {name!r}")
-            self.contenders[name] = Contender(name, run, tuple(needs))
+            self.contenders[name] = Contender(name, run, tuple(needs), yardstick)
             return run
 
         return add

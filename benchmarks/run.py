@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from benchmarks.report import Report, Row
 
 Tick = Callable[[str], None]
+TIMED = {"ok", "wrong"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -105,7 +106,7 @@ def run_size(
     state = found.setup(found.sizes[label])
     rows = {name: Row(found.name, found.group, label, name, "ok") for name in found.contenders}
     _pass_gate(found, state, rows, tick)
-    runnable = {name: partial(found.contenders[name].run, state) for name, row in rows.items() if row.error is not None}
+    runnable = {name: partial(found.contenders[name].run, state) for name, row in rows.items() if row.status in TIMED}
     samples = interleave(runnable, repeats=repeats, min_seconds=min_seconds, tick=tick)
     subject_is_right = SUBJECT in rows and rows[SUBJECT].status == "ok"
     for name, sample in samples.items():
@@ -140,6 +141,9 @@ def _pass_gate(found: Case, state: Any, rows: dict[str, Row], tick: Tick) -> Non
             result = contender.run(state)
         except Exception as error:  # noqa: BLE001 - a peer may fail in any way, and the run goes on
             row.status, row.note = "failed", f"failed: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            continue
+        if contender.yardstick:
+            row.note = "a yardstick, not this result"
             continue
         verdict = judge(result, truth, rtol=found.rtol, floor=found.floor)
         row.error, row.note = verdict.error, verdict.note

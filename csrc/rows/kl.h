@@ -23,6 +23,7 @@ struct Normalised {
     T scale_p, scale_q;
     T over_p, over_q;
     T gap_high, gap_low;
+    T unknown;  // D is held to 32 digits: a v that is no larger than what is missing is 0
 
     explicit Normalised(const RowStatistics& s)
         : scale_p(T(s.scale[0])),
@@ -30,7 +31,8 @@ struct Normalised {
           over_p(T(1 / s.total[0])),
           over_q(T(1 / s.total[1])),
           gap_high(T(s.gap)),
-          gap_low(T((s.gap - double(gap_high)) + s.gap_low)) {}
+          gap_low(T((s.gap - double(gap_high)) + s.gap_low)),
+          unknown(T(1e-30 * magnitude(s.gap))) {}
 
     Vector<T> p(Vector<T> a) const { return scaled_exp<T>(a, fill(scale_p)) * over_p; }
     Vector<T> q(Vector<T> b) const { return scaled_exp<T>(b, fill(scale_q)) * over_q; }
@@ -38,7 +40,8 @@ struct Normalised {
     // u is kept exactly: where both sides carry a large common shift, v is what its rounding would have taken away.
     Vector<T> log_ratio(Vector<T> a, Vector<T> b) const {
         const Difference<Vector<T>> u = exact_difference(b, a);
-        return (u.high - gap_high) + (u.low - gap_low);
+        const Vector<T> v = (u.high - gap_high) + (u.low - gap_low);
+        return magnitude_of(v) <= unknown ? Vector<T>{} : v;
     }
 };
 

@@ -96,7 +96,7 @@ int64_t forward(const RowsCall& call, int64_t begin, int64_t end) {
         } else {
             measure_row(call, row, s);
             value = s.kl;
-            if (is_mixture(call)) {
+            if (is_mixture(call) && s.kl != 0) {
                 if (s.state & (kMasked | kUndefined)) reported |= 4;
                 else value = measure_mixture(call, row, s);
             }

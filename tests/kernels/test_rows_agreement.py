@@ -195,6 +195,17 @@ def test_equal_rows_give_exactly_zero(classes, dtype):
     assert all((g == 0).all() for g in torch.autograd.grad(value.sum(), (x, y)))
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_single_class_gives_exactly_zero(dtype):
+    a, b = (
+        torch.tensor([[18.309456], [1.0], [0.1]], dtype=dtype),
+        torch.tensor([[1.0], [18.309456], [700.3]], dtype=dtype),
+    )
+    for p, q in ((a, b), (torch.cat([a, torch.full_like(a, -INF)], -1), torch.cat([b, torch.full_like(b, -INF)], -1))):
+        for function in (kb.kl, *MIXTURES.values()):
+            assert (function(kb.Logits(p), kb.Logits(q)) == 0).all()
+
+
 LAYOUTS = {
     "transposed": lambda x: x.reshape(6, 4, -1).transpose(0, 1),
     "every second class": lambda x: x.repeat_interleave(2, -1)[..., ::2],

@@ -26,7 +26,7 @@ def rows(draw):
 
 
 def at_most(smaller, larger):
-    return bool(smaller <= larger * (1 + 1e-13) + 1e-300)
+    return bool(smaller <= larger.double() * (1 + 1e-13) + 1e-300)
 
 
 def same(x, y):

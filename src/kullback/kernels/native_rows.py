@@ -31,7 +31,9 @@ _CALL = struct.Struct("=11q3d 6q2d 6q2d")
 _STATISTICS = 10  # doubles per row
 _NOT_SERVED = 4
 _END = 1e-6  # the square of a smaller share would take the terms of a mixture out of the range of float
-_SHORT = 48  # rows up to this length are computed in double: their time is mostly not that of their exponentials
+# Rows up to this length are computed in double, exact to one rounding of the result: per class that costs 5% more than
+# float at 32 classes and 55% at 48; at 128 classes it would double the time of a gradient.
+_SHORT = 48
 
 
 class Request(NamedTuple):
