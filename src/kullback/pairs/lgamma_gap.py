@@ -18,10 +18,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kullback._core.special.exp_log import log1pmx_value as log1pmx
 from kullback._core.special.polygamma import BINET_SERIES, RAISE_TO
 from kullback.pairs.ratios import log_ratio
-from kullback.special import binet, digamma, trigamma
+from kullback.special import binet, digamma, log1pmx, trigamma
 
 
 class Corners(NamedTuple):
