@@ -4,6 +4,9 @@ import pytest
 
 from tests.pairs.contract import SLOW_TO_TRACE
 
+# Families whose formulas or constructors Dynamo cannot capture yet; strict, so that the line goes when it can.
+NOT_TRACEABLE = {"ContinuousBernoulli", "Multinomial", "OneHotCategorical"}
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" in metafunc.fixturenames:
@@ -13,5 +16,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         case = getattr(item, "callspec", None) and item.callspec.params.get("case")
-        if case and "compiles" in item.name and {case.p.__name__, case.q.__name__} & SLOW_TO_TRACE:
+        if not case or "compiles" not in item.name:
+            continue
+        if {case.p.__name__, case.q.__name__} & SLOW_TO_TRACE:
             item.add_marker(pytest.mark.slow)
+        elif case.p.__name__ in NOT_TRACEABLE:
+            item.add_marker(pytest.mark.xfail(strict=True, reason="Dynamo cannot capture it yet"))
