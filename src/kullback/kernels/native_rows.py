@@ -179,7 +179,7 @@ enabled = True
 @contextlib.contextmanager
 def reference_only() -> Iterator[None]:
     """Keep native row kernels out, for comparisons."""
-    global enabled  # noqa: PLW0603
+    global enabled  # noqa: PLW0603 - a switch for tests, restored on exit
     before, enabled = enabled, False
     try:
         yield
