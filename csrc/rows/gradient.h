@@ -1,6 +1,11 @@
 // The gradient of KL(p || q) in one pass over a row.
 //
-//     d/da = -p (v + KL),    d/db = q - p;    per weight, where a side is linear: divided by p's or q's weight.
+//     d/da = -p w,  w = u - E_p u,    d/db = q - p = q (1 - e^-v);    per weight, where a side is linear: divided by the weight.
+//
+// Both sum to 0 over a row, and that tells how well the two centres are known: E_p u = D - KL of w and D of v. Where q has mass
+// that p lacks, KL and D are large and w may be small however far the sides are apart; where all but a few classes agree, v is.
+// The sums are found on the way; a row in which they are not small against the largest entry is written once more from
+// centres that are off by less.
 #pragma once
 
 #include <cstring>
@@ -78,47 +83,106 @@ inline T one_over_sum(const RowStatistics& s, int side) {
     return T(std::ldexp(1 / s.total[side], -int(s.scale[side])));
 }
 
+// How far off the centre of w or v may be, relative to the largest entry of a gradient.
+template <class T>
+inline constexpr double kOffCentre = sizeof(T) == 4 ? 2e-7 : 1e-14;
+
+// What a pass over a row found of one side: the sum of its gradient and the largest entry, before the incoming gradient
+// multiplies them.
+template <class T>
+class Balance {
+  public:
+    void add(Vector<T> sum, Vector<T> largest) {
+        total_.add(sum);
+        largest_ = larger(largest, largest_);
+    }
+    void add(const Balance& other) {
+        total_.add(other.total_);
+        largest_ = larger(other.largest_, largest_);
+    }
+    double excess() const { return total_.total(); }
+    // `weight`: by which an entry is changed at most where the centre moves by 1.
+    bool holds(double weight) const {
+        return !(magnitude(excess()) * weight > kOffCentre<T> * double(largest_of<T>(largest_)));
+    }
+
+  private:
+    Accumulator<T> total_{};
+    Vector<T> largest_{};
+};
+
+template <class T>
+struct Balances {
+    Balance<T> p, q;
+};
+
 template <class T, bool kHasMask, bool kToP, bool kToQ>
-void gradient_row(const RowPair<T>& row, const RowStatistics& s, T grad, const Writer<T>& to_p, const Writer<T>& to_q,
-                  bool p_linear, bool q_linear) {
+Balances<T> gradient_pass(const RowPair<T>& row, const RowStatistics& s, const Difference<double>& centre, T grad,
+                          const Writer<T>& to_p, const Writer<T>& to_q, bool p_linear, bool q_linear) {
     using V = Vector<T>;
     using M = Mask<T>;
     constexpr int kCount = Lanes<T>::kCount;
     const Normalised<T> is(s);
-    const T kl = T(s.kl);
+    const Centred<T> centred(centre);
     const T per_p = one_over_sum<T>(s, 0), per_q = one_over_sum<T>(s, 1);
+    Balances<T> found;
     alignas(64) T buffers[2][kBlock];
     row.template each_block<kHasMask>([&](const T* a, const T* b, int64_t count, int64_t at) {
         T* grad_p = kToP ? to_p.block(at, count, buffers[0]) : nullptr;
         T* grad_q = kToQ ? to_q.block(at, count, buffers[1]) : nullptr;
-        const int64_t padded = rounded_up<T>(count);
-        for (int64_t i = 0; i < padded; i += kGroup<T>) {
+        Balances<T> block;
+        for (int64_t i = 0; i < rounded_up<T>(count); i += kGroup<T>) {
+            V sum_p{}, sum_q{}, largest_p{}, largest_q{};
 #pragma GCC unroll 4
             for (int64_t k = i; k < i + kGroup<T>; k += kCount) {
                 const V x = load_lanes(a + k), y = load_lanes(b + k);
-                V v = is.log_ratio(x, y);
                 M in_p{}, in_q{};
-                if constexpr (kHasMask) {
-                    in_p = x > -kInfinity<T>, in_q = y > -kInfinity<T>;
-                    v = in_p ? (in_q ? v : V{}) : fill(kInfinity<T>);
-                }
+                if constexpr (kHasMask) in_p = x > -kInfinity<T>, in_q = y > -kInfinity<T>;
                 if constexpr (kToP) {
-                    V g = (p_linear ? fill(per_p) : is.p(x)) * (v + kl) * -grad;
-                    if constexpr (kHasMask) g = in_p ? g : V{};
-                    store_lanes(g, grad_p + k);
+                    V w = centred(x, y);
+                    if constexpr (kHasMask) w = in_p & in_q ? w : V{};
+                    const V p = is.p(x), g = p * w;
+                    sum_p += g, largest_p = larger(magnitude_of(p_linear ? w : g), largest_p);
+                    store_lanes((p_linear ? w * per_p : g) * -grad, grad_p + k);
                 }
                 if constexpr (kToQ) {
-                    V g;
-                    if (q_linear) g = to_weight(is, x, y, v) * (per_q * grad);
-                    else g = to_log_weight(is, x, y, v) * grad;
-                    if constexpr (kHasMask) g = in_q | (q_linear ? ~in_p : M{}) ? g : V{};
-                    store_lanes(g, grad_q + k);
+                    V v = is.log_ratio(x, y);
+                    if constexpr (kHasMask) v = in_p ? (in_q ? v : V{}) : fill(kInfinity<T>);
+                    V g = to_log_weight(is, x, y, v);
+                    if constexpr (kHasMask) g = in_q ? g : V{};
+                    V size = g;
+                    if (q_linear) {
+                        size = to_weight(is, x, y, v);
+                        if constexpr (kHasMask) size = in_q | ~in_p ? size : V{};
+                    }
+                    sum_q += g, largest_q = larger(magnitude_of(size), largest_q);
+                    store_lanes((q_linear ? size * per_q : g) * grad, grad_q + k);
                 }
             }
+            if constexpr (kToP) block.p.add(sum_p, largest_p);
+            if constexpr (kToQ) block.q.add(sum_q, largest_q);
         }
+        found.p.add(block.p), found.q.add(block.q);
         if constexpr (kToP) to_p.finish(grad_p, at, count, buffers[0]);
         if constexpr (kToQ) to_q.finish(grad_q, at, count, buffers[1]);
     });
+    return found;
+}
+
+template <class T, bool kHasMask, bool kToP, bool kToQ>
+void gradient_row(const RowPair<T>& row, RowStatistics s, T grad, const Writer<T>& to_p, const Writer<T>& to_q, bool p_linear,
+                  bool q_linear) {
+    Difference<double> centre = moved(s.gap, s.gap_low, -s.kl);
+    for (int round = 0; round < 3; ++round) {
+        const Balances<T> found =
+            gradient_pass<T, kHasMask, kToP, kToQ>(row, s, centre, grad, to_p, to_q, p_linear, q_linear);
+        // The largest probability of a side is at most one over its total.
+        const bool p_holds = !kToP || found.p.holds(p_linear ? 1 : 1 / s.total[0]);
+        const bool q_holds = !kToQ || found.q.holds(q_linear ? 1 : 1 / s.total[1]);
+        if (p_holds && q_holds) return;
+        if (!p_holds) centre = moved(centre.high, centre.low, found.p.excess());
+        if (!q_holds) move_gap(s, second_pass<T, kHasMask>(row, s));
+    }
 }
 
 }  // namespace kullback::KULLBACK_SET

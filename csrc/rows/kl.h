@@ -17,38 +17,57 @@ namespace kullback::KULLBACK_SET {
 
 inline bool direct_form_is_accurate(double kl, double gap) { return kl >= 0.25 + 0.0625 * magnitude(gap); }
 
-// Probabilities and log-ratios of one row from its statistics.
+// b - a less a centre that is held to 32 digits.
+template <class T>
+struct Centred {
+    T high, low;
+    T unknown;  // a result that is no larger than what is missing from the centre is 0
+
+    explicit Centred(const Difference<double>& centre)
+        : high(T(centre.high)), low(T((centre.high - double(high)) + centre.low)), unknown(T(1e-30 * magnitude(centre.high))) {}
+
+    // b - a is kept exactly: where both sides carry a large common shift, its rounding would take the result away.
+    Vector<T> operator()(Vector<T> a, Vector<T> b) const {
+        const Difference<Vector<T>> u = exact_difference(b, a);
+        const Vector<T> v = (u.high - high) + (u.low - low);
+        return magnitude_of(v) <= unknown ? Vector<T>{} : v;
+    }
+};
+
+// Probabilities and log-ratios v of one row from its statistics.
 template <class T>
 struct Normalised {
     T scale_p, scale_q;
     T over_p, over_q;
-    T gap_high, gap_low;
-    T unknown;  // D is held to 32 digits: a v that is no larger than what is missing is 0
+    Centred<T> log_ratio;
 
     explicit Normalised(const RowStatistics& s)
         : scale_p(T(s.scale[0])),
           scale_q(T(s.scale[1])),
           over_p(T(1 / s.total[0])),
           over_q(T(1 / s.total[1])),
-          gap_high(T(s.gap)),
-          gap_low(T((s.gap - double(gap_high)) + s.gap_low)),
-          unknown(T(1e-30 * magnitude(s.gap))) {}
+          log_ratio({s.gap, s.gap_low}) {}
 
     Vector<T> p(Vector<T> a) const { return scaled_exp<T>(a, fill(scale_p)) * over_p; }
     Vector<T> q(Vector<T> b) const { return scaled_exp<T>(b, fill(scale_q)) * over_q; }
-
-    // u is kept exactly: where both sides carry a large common shift, v is what its rounding would have taken away.
-    Vector<T> log_ratio(Vector<T> a, Vector<T> b) const {
-        const Difference<Vector<T>> u = exact_difference(b, a);
-        const Vector<T> v = (u.high - gap_high) + (u.low - gap_low);
-        return magnitude_of(v) <= unknown ? Vector<T>{} : v;
-    }
 };
 
 struct Moments {
     double excess;  // sum p phi(v) + q outside the support of p
     double mean;    // sum p v
+
+    double growth() const { return excess + mean; }  // e^d - 1, d the error of D
 };
+
+// A number held as an unevaluated sum, and one more.
+inline Difference<double> moved(double high, double low, double change) { return exact_difference(high, -(low + change)); }
+
+// Corrects D, and with it the sum of e^b.
+inline void move_gap(RowStatistics& s, const Moments& m) {
+    s.total[1] *= 1 + m.growth();
+    const Difference<double> gap = moved(s.gap, s.gap_low, std::log1p(m.growth()));
+    s.gap = gap.high, s.gap_low = gap.low;
+}
 
 template <class T, bool kHasMask>
 Moments second_pass(const RowPair<T>& row, const RowStatistics& statistics) {
@@ -108,13 +127,9 @@ void finish_row(const RowPair<T>& row, const RowSums& sums, RowStatistics& s) {
     if (direct_form_is_accurate(s.kl, s.gap)) return;
     for (int round = 0; round < 3; ++round) {
         const Moments m = second_pass<T, kHasMask>(row, s);
-        const double moved = m.excess + m.mean;
-        const double correction = log1p_remainder(moved);
-        const double shift = std::log1p(moved);
+        const double correction = log1p_remainder(m.growth());
         s.kl = m.excess > correction ? m.excess - correction : 0.0;
-        s.total[1] *= std::exp(shift);
-        const Difference<double> moved_gap = exact_difference(s.gap, -(s.gap_low + shift));
-        s.gap = moved_gap.high, s.gap_low = moved_gap.low;
+        move_gap(s, m);
         // The correction is as accurate as its relative size allows.
         if (correction <= 0.25 * s.kl) return;
     }

@@ -87,10 +87,8 @@ inline DoubleVector larger(DoubleVector x, DoubleVector y) {
 #endif
 }
 
-template <class V>
-inline V magnitude_of(V x) {
-    return x < 0 ? -x : x;
-}
+inline FloatVector magnitude_of(FloatVector x) { return (FloatVector)((FloatMask)x & INT32_MAX); }
+inline DoubleVector magnitude_of(DoubleVector x) { return (DoubleVector)((DoubleMask)x & INT64_MAX); }
 
 inline bool any(FloatMask mask) {
 #if defined(__AVX512F__)

@@ -24,6 +24,9 @@ from kullback._core.exponential import expm1mx
 from kullback.kernels.sides import Side, both, where
 
 
+_LARGE = 1000.0
+
+
 class Centred(NamedTuple):
     """The quantities of the formula above; everything per class is finite and zero where it has no meaning."""
 
@@ -55,6 +58,7 @@ def kl_gradients(needs: Sequence[bool], p: Side, q: Side) -> tuple[Tensor | None
 
 def centre(p: Side, q: Side) -> Centred:
     """The centred log-ratio of two sides and the divergence that follows from it."""
+    p, q = _level(p), _level(q)
     shared = both(p.support, q.support)
     top = p.log.amax(-1, keepdim=True).detach()
     top = where(None if p.support is None else top != -torch.inf, top, 0.0)
@@ -91,6 +95,21 @@ def centre(p: Side, q: Side) -> Centred:
     extra = terms.sum(-1, keepdim=True)
     kl = torch.where(most > 0, most + torch.log(scale + extra), torch.log1p(extra))
     return Centred(probs, v, t, most, scale + extra, kl, _infinite_rows(p.support, q.support))
+
+
+def _level(side: Side) -> Side:
+    """Take a large common shift out of log-weights: u would be rounded at its size.
+
+    Small ones stay: next to them a log-weight near zero may have digits that its distance from the largest has not.
+    """
+    if side.weight is not None:
+        return side
+    top = side.log.amax(-1, keepdim=True).detach()
+    large = (top.abs() > _LARGE) & top.isfinite()
+    if side.visible and not bool(large.any()):
+        return side
+    log, low = side.difference(where(side.support, side.log, 0.0), torch.where(large, top, 0.0))
+    return side._replace(log=where(side.support, log, -torch.inf), low=_sum(side.low, low))
 
 
 def _inside(probs: Tensor, v: Tensor, t: Tensor, most: Tensor, *, visible: bool) -> Tensor:
