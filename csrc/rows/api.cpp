@@ -53,7 +53,7 @@ KULLBACK_API int64_t kullback_rows_forward(const RowsCall* call) {
 KULLBACK_API int64_t kullback_rows_backward(const RowsCall* call) {
     if (call == nullptr || !acceptable(*call)) return -1;
     if (call->rows == 0) return 0;
-    if (call->statistics == nullptr || call->grad == nullptr || is_mixture(*call)) return -1;
+    if (call->statistics == nullptr || call->grad == nullptr) return -1;
     if (call->sides[0].gradient == nullptr && call->sides[1].gradient == nullptr) return -1;
     for (const RowsSide& side : call->sides) {
         const int64_t bytes = call->rows * call->classes * kElementSize[side.dtype];

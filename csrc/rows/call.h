@@ -8,7 +8,7 @@ namespace kullback {
 // Which function of two rows.
 enum class RowFunction : int64_t {
     kKl = 0,       // KL(p || q)
-    kMixture = 1,  // A KL(p || m) + B KL(q || m), m = share p + (1 - share) q, 0 < share < 1; forward only
+    kMixture = 1,  // A KL(p || m) + B KL(q || m), m = share p + (1 - share) q, 0 < share < 1
 };
 
 // One side: where its rows are and what their numbers mean.
@@ -29,6 +29,8 @@ struct RowStatistics {
     double scale[2], total[2];  // sum e^a = 2^scale[0] total[0], sum e^b = 2^scale[1] total[1]
     double gap, gap_low;        // log of the ratio of these sums, b's over a's, as an unevaluated sum
     double kl;                  // KL(p || q)
+    double value;               // of the function
+    double mean[2];             // of a mixture: the means of its derivatives with respect to p and q
     int64_t state;              // of RowState, added up
 };
 
@@ -38,7 +40,8 @@ enum RowState : int64_t {
     kDouble = 2,     // computed in double although the input is narrower
     kInfinite = 4,   // q is zero where p is not
     kAbsent = 8,     // the row is left out
-    kUndefined = 16  // NaN, +inf, or no weight at all
+    kUndefined = 16,  // NaN, +inf, or no weight at all
+    kRefined = 32     // the gap comes from a second pass
 };
 
 struct RowsCall {
@@ -58,8 +61,8 @@ struct RowsCall {
 
 inline bool is_mixture(const RowsCall& call) { return call.function == int64_t(RowFunction::kMixture); }
 
-// Rows [begin, end). The forward pass returns 1 for a row of p, 2 for a row of q that may break the rules of its view, and 4
-// for a mixture with a class that is left out, which is not served; all of them together.
+// Rows [begin, end). The forward pass returns 1 for a row of p, 2 for a row of q that may break the rules of its view, added
+// up.
 using RowsKernel = int64_t (*)(const RowsCall&, int64_t begin, int64_t end);
 
 struct RowKernels {

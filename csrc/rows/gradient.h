@@ -60,15 +60,6 @@ class Writer {
     int64_t size_;
 };
 
-// q - p as the larger of the two times 1 - e^-|v|: one exponential of a log-weight, nothing overflows or cancels.
-template <class T>
-inline Vector<T> to_log_weight(const Normalised<T>& is, Vector<T> a, Vector<T> b, Vector<T> v) {
-    const Mask<T> q_larger = v > T(0);
-    const Vector<T> scale = q_larger ? fill(is.scale_q) : fill(is.scale_p);
-    const Vector<T> over = q_larger ? fill(-is.over_q) : fill(is.over_p);
-    return scaled_exp<T>(q_larger ? b : a, scale) * over * expm1_below<T>(q_larger ? -v : v);
-}
-
 // (q - p)/q.
 template <class T>
 inline Vector<T> to_weight(const Normalised<T>& is, Vector<T> a, Vector<T> b, Vector<T> v) {
@@ -101,9 +92,10 @@ class Balance {
         largest_ = larger(other.largest_, largest_);
     }
     double excess() const { return total_.total(); }
+    double largest() const { return double(largest_of<T>(largest_)); }
     // `weight`: by which an entry is changed at most where the centre moves by 1.
     bool holds(double weight) const {
-        return !(magnitude(excess()) * weight > kOffCentre<T> * double(largest_of<T>(largest_)));
+        return !(magnitude(excess()) * weight > kOffCentre<T> * largest());
     }
 
   private:
@@ -123,7 +115,7 @@ Balances<T> gradient_pass(const RowPair<T>& row, const RowStatistics& s, const D
     using M = Mask<T>;
     constexpr int kCount = Lanes<T>::kCount;
     const Normalised<T> is(s);
-    const Centred<T> centred(centre);
+    const Centre<T> mean(centre);
     const T per_p = one_over_sum<T>(s, 0), per_q = one_over_sum<T>(s, 1);
     Balances<T> found;
     alignas(64) T buffers[2][kBlock];
@@ -139,7 +131,7 @@ Balances<T> gradient_pass(const RowPair<T>& row, const RowStatistics& s, const D
                 M in_p{}, in_q{};
                 if constexpr (kHasMask) in_p = x > -kInfinity<T>, in_q = y > -kInfinity<T>;
                 if constexpr (kToP) {
-                    V w = centred(x, y);
+                    V w = mean.log_ratio(x, y);
                     if constexpr (kHasMask) w = in_p & in_q ? w : V{};
                     const V p = is.p(x), g = p * w;
                     sum_p += g, largest_p = larger(magnitude_of(p_linear ? w : g), largest_p);
@@ -148,7 +140,7 @@ Balances<T> gradient_pass(const RowPair<T>& row, const RowStatistics& s, const D
                 if constexpr (kToQ) {
                     V v = is.log_ratio(x, y);
                     if constexpr (kHasMask) v = in_p ? (in_q ? v : V{}) : fill(kInfinity<T>);
-                    V g = to_log_weight(is, x, y, v);
+                    V g = excess_of_q(is, x, y, v);
                     if constexpr (kHasMask) g = in_q ? g : V{};
                     V size = g;
                     if (q_linear) {
@@ -181,7 +173,7 @@ void gradient_row(const RowPair<T>& row, RowStatistics s, T grad, const Writer<T
         const bool q_holds = !kToQ || found.q.holds(q_linear ? 1 : 1 / s.total[1]);
         if (p_holds && q_holds) return;
         if (!p_holds) centre = moved(centre.high, centre.low, found.p.excess());
-        if (!q_holds) move_gap(s, second_pass<T, kHasMask>(row, s));
+        if (!q_holds) move_gap(s, found.q.excess());
     }
 }
 

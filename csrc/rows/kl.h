@@ -17,17 +17,20 @@ namespace kullback::KULLBACK_SET {
 
 inline bool direct_form_is_accurate(double kl, double gap) { return kl >= 0.25 + 0.0625 * magnitude(gap); }
 
-// b - a less a centre that is held to 32 digits.
+// A centre that is held to 32 digits, in the precision of a row.
 template <class T>
-struct Centred {
+struct Centre {
     T high, low;
-    T unknown;  // a result that is no larger than what is missing from the centre is 0
+    T unknown;  // a difference that is no larger than what is missing from the centre is 0
 
-    explicit Centred(const Difference<double>& centre)
+    explicit Centre(const Difference<double>& centre)
         : high(T(centre.high)), low(T((centre.high - double(high)) + centre.low)), unknown(T(1e-30 * magnitude(centre.high))) {}
 
-    // b - a is kept exactly: where both sides carry a large common shift, its rounding would take the result away.
-    Vector<T> operator()(Vector<T> a, Vector<T> b) const {
+    Vector<T> less(Vector<T> x) const { return (x - high) - low; }
+
+    // b - a less the centre. b - a is kept exactly: where both sides carry a large common shift, its rounding would take the
+    // result away.
+    Vector<T> log_ratio(Vector<T> a, Vector<T> b) const {
         const Difference<Vector<T>> u = exact_difference(b, a);
         const Vector<T> v = (u.high - high) + (u.low - low);
         return magnitude_of(v) <= unknown ? Vector<T>{} : v;
@@ -39,18 +42,28 @@ template <class T>
 struct Normalised {
     T scale_p, scale_q;
     T over_p, over_q;
-    Centred<T> log_ratio;
+    Centre<T> gap;
 
     explicit Normalised(const RowStatistics& s)
         : scale_p(T(s.scale[0])),
           scale_q(T(s.scale[1])),
           over_p(T(1 / s.total[0])),
           over_q(T(1 / s.total[1])),
-          log_ratio({s.gap, s.gap_low}) {}
+          gap({s.gap, s.gap_low}) {}
 
     Vector<T> p(Vector<T> a) const { return scaled_exp<T>(a, fill(scale_p)) * over_p; }
     Vector<T> q(Vector<T> b) const { return scaled_exp<T>(b, fill(scale_q)) * over_q; }
+    Vector<T> log_ratio(Vector<T> a, Vector<T> b) const { return gap.log_ratio(a, b); }
 };
+
+// q - p as the larger of the two times 1 - e^-|v|: one exponential of a log-weight, nothing overflows or cancels.
+template <class T>
+inline Vector<T> excess_of_q(const Normalised<T>& is, Vector<T> a, Vector<T> b, Vector<T> v) {
+    const Mask<T> q_larger = v > T(0);
+    const Vector<T> scale = q_larger ? fill(is.scale_q) : fill(is.scale_p);
+    const Vector<T> over = q_larger ? fill(-is.over_q) : fill(is.over_p);
+    return scaled_exp<T>(q_larger ? b : a, scale) * over * expm1_below<T>(q_larger ? -v : v);
+}
 
 struct Moments {
     double excess;  // sum p phi(v) + q outside the support of p
@@ -62,10 +75,10 @@ struct Moments {
 // A number held as an unevaluated sum, and one more.
 inline Difference<double> moved(double high, double low, double change) { return exact_difference(high, -(low + change)); }
 
-// Corrects D, and with it the sum of e^b.
-inline void move_gap(RowStatistics& s, const Moments& m) {
-    s.total[1] *= 1 + m.growth();
-    const Difference<double> gap = moved(s.gap, s.gap_low, std::log1p(m.growth()));
+// Corrects D by d, e^d - 1 = growth = sum (q - p), and with it the sum of e^b.
+inline void move_gap(RowStatistics& s, double growth) {
+    s.total[1] *= 1 + growth;
+    const Difference<double> gap = moved(s.gap, s.gap_low, std::log1p(growth));
     s.gap = gap.high, s.gap_low = gap.low;
 }
 
@@ -104,6 +117,40 @@ Moments second_pass(const RowPair<T>& row, const RowStatistics& statistics) {
     return {excess.total(), mean.total()};
 }
 
+// Finds D from sum (q - p) = 0, for a row whose KL does not need it more accurately while its other divergences do.
+template <class T, bool kHasMask>
+void refine_gap(const RowPair<T>& row, RowStatistics& s) {
+    using V = Vector<T>;
+    using M = Mask<T>;
+    constexpr int kCount = Lanes<T>::kCount;
+    s.state |= kRefined;
+    for (int round = 0; round < 2; ++round) {
+        const Normalised<T> is(s);
+        Accumulator<T> growth;
+        row.template each_block<kHasMask>([&](const T* a, const T* b, int64_t count, int64_t) {
+            Accumulator<T> block;
+            for (int64_t i = 0; i < rounded_up<T>(count); i += kGroup<T>) {
+                V sum{};
+#pragma GCC unroll 4
+                for (int64_t k = i; k < i + kGroup<T>; k += kCount) {
+                    const V x = load_lanes(a + k), y = load_lanes(b + k);
+                    V v = is.log_ratio(x, y);
+                    if constexpr (kHasMask) {
+                        const M in_p = x > -kInfinity<T>, in_q = y > -kInfinity<T>;
+                        v = in_p ? (in_q ? v : fill(-kInfinity<T>)) : fill(kInfinity<T>);
+                        sum += in_p | in_q ? excess_of_q(is, x, y, v) : V{};
+                    } else {
+                        sum += excess_of_q(is, x, y, v);
+                    }
+                }
+                block.add(sum);
+            }
+            growth.add(block);
+        });
+        move_gap(s, growth.total());
+    }
+}
+
 // y - log(1 + y) >= 0.
 inline double log1p_remainder(double y) { return -log1pmx_of(y); }
 
@@ -125,11 +172,12 @@ void finish_row(const RowPair<T>& row, const RowSums& sums, RowStatistics& s) {
     }
     s.kl = (s.gap - sums.cross / sums.total_p) + s.gap_low;
     if (direct_form_is_accurate(s.kl, s.gap)) return;
+    s.state |= kRefined;
     for (int round = 0; round < 3; ++round) {
         const Moments m = second_pass<T, kHasMask>(row, s);
         const double correction = log1p_remainder(m.growth());
         s.kl = m.excess > correction ? m.excess - correction : 0.0;
-        move_gap(s, m);
+        move_gap(s, m.growth());
         // The correction is as accurate as its relative size allows.
         if (correction <= 0.25 * s.kl) return;
     }

@@ -4,13 +4,20 @@
 //
 //     p g(beta (q/p - 1)),    q g(alpha (p/q - 1)),    g(w) = w - log(1 + w) >= 0.
 //
-// An error d of the statistics' log-ratio changes the value by a relative 2d, and by d^2.
+// With r = (q - p)/m, p/m = 1 - beta r and q/m = 1 + alpha r, the derivatives with respect to p and q are, up to a constant
+// that drops out where p and q are normalised,
+//
+//     h_p = -A g(-beta r) - k r,    h_q = -B g(alpha r) + k r,    k = A beta^2 + B alpha^2,
+//
+// both 0 at p = q and monotonic in q/p; the gradients are p (h_p - E_p h_p) and q (h_q - E_q h_q).
+//
+// An error d of the statistics' log-ratio changes the value by about d sqrt(value), and by d^2.
 //
 // A class is computed from the larger of its two probabilities and s = e^-|v|, so that nothing overflows; where q is the
 // larger one, A and B, alpha and beta change places.
 #pragma once
 
-#include "kl.h"
+#include "gradient.h"
 
 namespace kullback::KULLBACK_SET {
 
@@ -43,59 +50,222 @@ inline Split<T> split(Vector<T> y, Vector<T> y_less_one) {
 template <class T>
 struct Mixture {
     T share, rest, weight_p, weight_q;
+    T both;              // k
+    T tilt;              // A beta - B alpha
+    T alone_p, alone_q;  // a class that only p, only q has: the value and the derivative per unit of it
+    bool q_at_zero;      // whether the derivative with respect to q is finite at q = 0 < p
+    T from_zero;         // what it is there
 
-    explicit Mixture(const RowsCall& call)
-        : share(T(call.share)), rest(T(1 - call.share)), weight_p(T(call.weights[0])), weight_q(T(call.weights[1])) {}
+    explicit Mixture(const RowsCall& call) {
+        const double alpha = call.share, beta = 1 - call.share, a = call.weights[0], b = call.weights[1];
+        share = T(alpha), rest = T(beta), weight_p = T(a), weight_q = T(b);
+        both = T(a * beta * beta + b * alpha * alpha), tilt = T(a * beta - b * alpha);
+        alone_p = T(a * alone(alpha, beta) + b * alpha), alone_q = T(b * alone(beta, alpha) + a * beta);
+        q_at_zero = b == 0, from_zero = T(-a * beta * beta / alpha);
+    }
+
+  private:
+    // -log(share) - rest, from whichever of the two is small.
+    static double alone(double share, double rest) { return rest < 0.5 ? -log1pmx_of(-rest) : -std::log(share) - rest; }
 };
 
-// A p g + B q g.
+// What the value and the slopes of a class have in common. Primes: of the larger probability.
 template <class T>
-inline Vector<T> mixture_terms(const Mixture<T>& of, const Normalised<T>& is, Vector<T> a, Vector<T> b, Vector<T> v) {
+struct MixedClass {
+    Mask<T> turned;              // q is the larger one
+    Vector<T> alpha, beta;       // alpha', beta'
+    Vector<T> weight, other;     // A', B'
+    Vector<T> x;                 // log s
+    PowerOfE<T> s;               // the lesser probability over the larger one
+    Vector<T> w, y;              // y = m over the larger one, w = y - 1
+    Vector<T> log_remainder;     // log y - w
+    Mask<T> near;                // w' = m over the lesser one, less 1, is below 1
+    Vector<T> up;                // s w'
+    Vector<T> lesser_remainder;  // s g(w')
+};
+
+template <class T>
+inline MixedClass<T> mix_class(const Mixture<T>& of, Vector<T> v) {
     using V = Vector<T>;
-    const Mask<T> turned = v > T(0);
-    const V larger_one = scaled_exp<T>(turned ? b : a, turned ? fill(is.scale_q) : fill(is.scale_p)) *
-                         (turned ? fill(is.over_q) : fill(is.over_p));
-    const V alpha = turned ? fill(of.rest) : fill(of.share), beta = turned ? fill(of.share) : fill(of.rest);
-    const V weight = turned ? fill(of.weight_q) : fill(of.weight_p), other = turned ? fill(of.weight_p) : fill(of.weight_q);
-
-    const V x = turned ? -v : v;
-    const PowerOfE<T> s = exp_below<T>(x);
-    const V w = beta * s.less_one, y = alpha + beta * s.value;  // m over the larger one
-    const Split<T> of_y = split<T>(y, w);
+    MixedClass<T> c;
+    c.turned = v > T(0);
+    c.alpha = c.turned ? fill(of.rest) : fill(of.share), c.beta = c.turned ? fill(of.share) : fill(of.rest);
+    c.weight = c.turned ? fill(of.weight_q) : fill(of.weight_p);
+    c.other = c.turned ? fill(of.weight_p) : fill(of.weight_q);
+    c.x = -magnitude_of(v);
+    c.s = exp_below<T>(c.x);
+    c.w = c.beta * c.s.less_one, c.y = c.alpha + c.beta * c.s.value;
+    const Split<T> of_y = split<T>(c.y, c.w);
     // s g(w') with w' = -alpha (s - 1)/s: from z' = w'/(2 + w') while w' < 1, else from log(1 + w') = log y - log s.
-    const V up = -alpha * s.less_one;
-    const Mask<T> near = up < s.value;
-    const V below = of_y.rest + T(2), below_up = s.value + s.value + up, over = T(1) / (below * below_up);
-    const V z = of_y.rest * (below_up * over), z_up = (near ? up : V{}) * (below * over);
-    const V log_remainder =
-        (of_y.power * T(0.6931471805599453) + (of_y.rest - w)) + z * (atanh_tail<T>(z) - of_y.rest);  // log(y) - w
-    const V lesser = near ? z_up * (up - s.value * atanh_tail<T>(z_up)) : up - s.value * ((log_remainder + w) - x);
-
-    return larger_one * (other * lesser - weight * log_remainder);
+    c.up = -c.alpha * c.s.less_one;
+    c.near = c.up < c.s.value;
+    const V below = of_y.rest + T(2), below_up = c.s.value + c.s.value + c.up, over = T(1) / (below * below_up);
+    const V z = of_y.rest * (below_up * over), z_up = (c.near ? c.up : V{}) * (below * over);
+    c.log_remainder = (of_y.power * T(0.6931471805599453) + (of_y.rest - c.w)) + z * (atanh_tail<T>(z) - of_y.rest);
+    c.lesser_remainder = c.near ? z_up * (c.up - c.s.value * atanh_tail<T>(z_up))
+                                : c.up - c.s.value * ((c.log_remainder + c.w) - c.x);
+    return c;
 }
 
-// The value of a row whose statistics are known.
+// A p g + B q g, over the larger probability.
 template <class T>
-double mix_row(const RowPair<T>& row, const RowsCall& call, const RowStatistics& s) {
+inline Vector<T> mixed_value(const MixedClass<T>& c) {
+    return c.other * c.lesser_remainder - c.weight * c.log_remainder;
+}
+
+template <class T>
+struct Slopes {
+    Vector<T> p, q;
+};
+
+// h_p and h_q. Of the larger probability, 1/y = p/m may be large: its slope is then alpha r (A beta - B alpha) - A log y.
+template <class T>
+inline Slopes<T> mixed_slopes(const Mixture<T>& of, const MixedClass<T>& c) {
     using V = Vector<T>;
+    const V r = c.s.less_one / c.y, moved = of.both * r, log_y = c.log_remainder + c.w;
+    const V tilt = c.turned ? fill(-of.tilt) : fill(of.tilt);
+    const V of_larger = c.y > T(0.5) ? -c.weight * (c.log_remainder + c.w * (c.beta * r)) - moved
+                                     : c.alpha * r * tilt - c.weight * log_y;
+    const V remainder = c.near ? (c.up * c.up / c.y - c.lesser_remainder) / c.s.value : c.alpha * r - c.x + log_y;
+    const V of_lesser = moved - c.other * remainder;
+    return {c.turned ? of_lesser : of_larger, c.turned ? of_larger : of_lesser};
+}
+
+// Completes the statistics of a row whose log-ratios are known.
+template <class T, bool kHasMask, bool kForGradient>
+void mix_row(const RowPair<T>& row, const RowsCall& call, RowStatistics& s) {
+    using V = Vector<T>;
+    using M = Mask<T>;
     constexpr int kCount = Lanes<T>::kCount;
     const Normalised<T> is(s);
     const Mixture<T> of(call);
-    Accumulator<T> value;
-    row.template each_block<false>([&](const T* a, const T* b, int64_t count, int64_t) {
-        Accumulator<T> block_value;
+    Accumulator<T> value, slope_p;
+    row.template each_block<kHasMask>([&](const T* a, const T* b, int64_t count, int64_t) {
+        Accumulator<T> block_value, block_slope_p;
         for (int64_t i = 0; i < rounded_up<T>(count); i += kGroup<T>) {
-            V sum{};
+            V sum{}, sum_slope{};
 #pragma GCC unroll 2
             for (int64_t k = i; k < i + kGroup<T>; k += kCount) {
                 const V x = load_lanes(a + k), y = load_lanes(b + k);
-                sum += mixture_terms<T>(of, is, x, y, is.log_ratio(x, y));
+                V v = is.log_ratio(x, y);
+                M in_p{}, in_q{};
+                if constexpr (kHasMask) {
+                    in_p = x > -kInfinity<T>, in_q = y > -kInfinity<T>;
+                    v = in_p & in_q ? v : V{};
+                }
+                const MixedClass<T> c = mix_class<T>(of, v);
+                const V larger_one = scaled_exp<T>(c.turned ? y : x, c.turned ? fill(is.scale_q) : fill(is.scale_p)) *
+                                     (c.turned ? fill(is.over_q) : fill(is.over_p));
+                V terms = larger_one * mixed_value(c);
+                V p{}, slopes{};
+                if constexpr (kForGradient) {
+                    p = c.turned ? larger_one * c.s.value : larger_one;
+                    slopes = p * mixed_slopes(of, c).p;
+                }
+                if constexpr (kHasMask) {
+                    const V only_p = in_p ? is.p(x) * of.alone_p : V{}, only_q = in_q ? is.q(y) * of.alone_q : V{};
+                    terms = in_p & in_q ? terms : only_p + only_q;
+                    slopes = in_p & in_q ? slopes : only_p;
+                }
+                sum += terms, sum_slope += slopes;
             }
             block_value.add(sum);
+            if constexpr (kForGradient) block_slope_p.add(sum_slope);
         }
-        value.add(block_value);
+        value.add(block_value), slope_p.add(block_slope_p);
     });
-    return value.total();
+    s.value = value.total();
+    // The two means add up to the value, as alpha E_p r + beta E_q r = 0.
+    s.mean[0] = slope_p.total(), s.mean[1] = s.value - s.mean[0];
+}
+
+template <class T, bool kHasMask, bool kToP, bool kToQ>
+Balances<T> mixture_gradient_pass(const RowPair<T>& row, const RowsCall& call, const RowStatistics& s,
+                                  const Difference<double> (&mean)[2], T grad, const Writer<T>& to_p,
+                                  const Writer<T>& to_q) {
+    using V = Vector<T>;
+    using M = Mask<T>;
+    constexpr int kCount = Lanes<T>::kCount;
+    const Normalised<T> is(s);
+    const Mixture<T> of(call);
+    const bool p_linear = call.sides[0].linear != 0, q_linear = call.sides[1].linear != 0;
+    const Centre<T> mean_p(mean[0]), mean_q(mean[1]);
+    const T per_p = one_over_sum<T>(s, 0), per_q = one_over_sum<T>(s, 1);
+    Balances<T> found;
+    alignas(64) T buffers[2][kBlock];
+    row.template each_block<kHasMask>([&](const T* a, const T* b, int64_t count, int64_t at) {
+        T* grad_p = kToP ? to_p.block(at, count, buffers[0]) : nullptr;
+        T* grad_q = kToQ ? to_q.block(at, count, buffers[1]) : nullptr;
+        Balances<T> block;
+        for (int64_t i = 0; i < rounded_up<T>(count); i += kGroup<T>) {
+            V sum_p{}, sum_q{}, largest_p{}, largest_q{};
+#pragma GCC unroll 2
+            for (int64_t k = i; k < i + kGroup<T>; k += kCount) {
+                const V x = load_lanes(a + k), y = load_lanes(b + k);
+                V v = is.log_ratio(x, y);
+                M in_p{}, in_q{};
+                if constexpr (kHasMask) {
+                    in_p = x > -kInfinity<T>, in_q = y > -kInfinity<T>;
+                    v = in_p & in_q ? v : V{};
+                }
+                const Slopes<T> h = mixed_slopes(of, mix_class<T>(of, v));
+                if constexpr (kToP) {
+                    V less = mean_p.less(h.p), p = is.p(x);
+                    if constexpr (kHasMask) {
+                        less = in_q ? less : mean_p.less(fill(of.alone_p));
+                        less = in_p | (p_linear ? ~in_q : M{}) ? less : V{};
+                        p = in_p ? p : V{};
+                    }
+                    const V g = p * less;
+                    sum_p += g, largest_p = larger(magnitude_of(p_linear ? less : g), largest_p);
+                    store_lanes((p_linear ? less * per_p : g) * grad, grad_p + k);
+                }
+                if constexpr (kToQ) {
+                    V less = mean_q.less(h.q), q = is.q(y);
+                    if constexpr (kHasMask) {
+                        less = in_p ? (in_q ? less : mean_q.less(fill(of.from_zero))) : mean_q.less(fill(of.alone_q));
+                        const M at_zero = q_linear ? (of.q_at_zero ? ~M{} : ~in_p) : M{};
+                        less = in_q | at_zero ? less : V{};
+                        q = in_q ? q : V{};
+                    }
+                    const V g = q * less;
+                    sum_q += g, largest_q = larger(magnitude_of(q_linear ? less : g), largest_q);
+                    store_lanes((q_linear ? less * per_q : g) * grad, grad_q + k);
+                }
+            }
+            if constexpr (kToP) block.p.add(sum_p, largest_p);
+            if constexpr (kToQ) block.q.add(sum_q, largest_q);
+        }
+        found.p.add(block.p), found.q.add(block.q);
+        if constexpr (kToP) to_p.finish(grad_p, at, count, buffers[0]);
+        if constexpr (kToQ) to_q.finish(grad_q, at, count, buffers[1]);
+    });
+    return found;
+}
+
+// False for a row of floats in which derivatives differ by less than their rounding allows: it wants double.
+template <class T, bool kHasMask, bool kToP, bool kToQ>
+bool mixture_gradient_row(const RowPair<T>& row, const RowsCall& call, RowStatistics s, T grad, const Writer<T>& to_p,
+                          const Writer<T>& to_q) {
+    Difference<double> mean[2] = {{s.mean[0], 0}, {s.mean[1], 0}};
+    const double weight[2] = {call.sides[0].linear ? 1 : 1 / s.total[0], call.sides[1].linear ? 1 : 1 / s.total[1]};
+    for (int round = 0; round < 4; ++round) {
+        const Balances<T> found =
+            mixture_gradient_pass<T, kHasMask, kToP, kToQ>(row, call, s, mean, grad, to_p, to_q);
+        const bool p_holds = !kToP || found.p.holds(weight[0]), q_holds = !kToQ || found.q.holds(weight[1]);
+        if (sizeof(T) == 4 && ((kToP && magnitude(mean[0].high) * weight[0] > 8 * found.p.largest()) ||
+                               (kToQ && magnitude(mean[1].high) * weight[1] > 8 * found.q.largest()))) {
+            return false;
+        }
+        // Where every entry is small beside its probability, the error of a log-ratio from the first pass matters.
+        const bool coarse = !(s.state & kRefined) && ((kToP && found.p.largest() < 0.1 * weight[0]) ||
+                                                      (kToQ && found.q.largest() < 0.1 * weight[1]));
+        if (p_holds && q_holds && !coarse) break;
+        if (coarse) refine_gap<T, kHasMask>(row, s);
+        if (!p_holds) mean[0] = moved(mean[0].high, mean[0].low, found.p.excess());
+        if (!q_holds) mean[1] = moved(mean[1].high, mean[1].low, found.q.excess());
+    }
+    return true;
 }
 
 }  // namespace kullback::KULLBACK_SET

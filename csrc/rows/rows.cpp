@@ -2,7 +2,6 @@
 //
 // A row is tried in the cheapest way first: in the narrow precision without masks. Infinite log-weights make that pass's sums
 // NaN, log-weights too large for it are noticed by their maximum; such a row is read again with masks, or in double.
-#include "gradient.h"
 #include "mixture.h"
 
 namespace kullback::KULLBACK_SET {
@@ -72,10 +71,29 @@ void measure_row(const RowsCall& call, int64_t row, RowStatistics& s) {
     s.state = kUndefined;
 }
 
-double measure_mixture(const RowsCall& call, int64_t row, const RowStatistics& s) {
+template <class T, bool kHasMask>
+void mix_measured_row(const RowsCall& call, const RowStart& start, RowStatistics& s) {
+    const RowPair<T> row(call, start.p, start.q, s.shift);
+    const auto mix = [&] {
+        if (call.statistics != nullptr) mix_row<T, kHasMask, true>(row, call, s);
+        else mix_row<T, kHasMask, false>(row, call, s);
+    };
+    mix();
+    if ((s.state & kRefined) || s.value > 0.01) return;
+    refine_gap<T, kHasMask>(row, s);
+    mix();
+}
+
+void measure_mixture(const RowsCall& call, int64_t row, RowStatistics& s) {
+    if ((s.state & kUndefined) || s.kl == 0) return;
     const RowStart start = start_of(call, row);
-    if (s.state & kDouble) return mix_row(RowPair<double>(call, start.p, start.q, s.shift), call, s);
-    return mix_row(RowPair<float>(call, start.p, start.q, s.shift), call, s);
+    if (s.state & kDouble) {
+        if (s.state & kMasked) mix_measured_row<double, true>(call, start, s);
+        else mix_measured_row<double, false>(call, start, s);
+    } else {
+        if (s.state & kMasked) mix_measured_row<float, true>(call, start, s);
+        else mix_measured_row<float, false>(call, start, s);
+    }
 }
 
 // Whether the sum of a row is what its view promises, to within its tolerance.
@@ -90,22 +108,18 @@ int64_t forward(const RowsCall& call, int64_t begin, int64_t end) {
     int64_t reported = 0;
     for (int64_t row = begin; row < end; ++row) {
         RowStatistics s{};
-        double value = 0;
         if (call.keep != nullptr && call.keep[row] == 0) {
             s.state = kAbsent;
         } else {
             measure_row(call, row, s);
-            value = s.kl;
-            if (is_mixture(call) && s.kl != 0) {
-                if (s.state & (kMasked | kUndefined)) reported |= 4;
-                else value = measure_mixture(call, row, s);
-            }
+            s.value = s.kl;
+            if (is_mixture(call)) measure_mixture(call, row, s);
             for (int side = 0; side < 2; ++side) {
                 if (suspicious(s, side, call.sides[side].tolerance)) reported |= int64_t(1) << side;
             }
         }
-        if (call.result_wide) static_cast<double*>(call.value)[row] = value;
-        else static_cast<float*>(call.value)[row] = float(value);
+        if (call.result_wide) static_cast<double*>(call.value)[row] = s.value;
+        else static_cast<float*>(call.value)[row] = float(s.value);
         if (call.statistics != nullptr) call.statistics[row] = s;
     }
     return reported;
@@ -118,7 +132,13 @@ void write_row(const RowsCall& call, int64_t row, const RowStatistics& s, double
     const Writer<T> to_p(call.sides[0], row, call.classes), to_q(call.sides[1], row, call.classes);
     const bool p_linear = call.sides[0].linear != 0, q_linear = call.sides[1].linear != 0;
     const auto run = [&](auto to_p_too, auto to_q_too) {
-        gradient_row<T, kHasMask, to_p_too, to_q_too>(pair, s, T(grad), to_p, to_q, p_linear, q_linear);
+        if (!is_mixture(call)) {
+            gradient_row<T, kHasMask, to_p_too, to_q_too>(pair, s, T(grad), to_p, to_q, p_linear, q_linear);
+        } else if (!mixture_gradient_row<T, kHasMask, to_p_too, to_q_too>(pair, call, s, T(grad), to_p, to_q)) {
+            RowStatistics refined = s;
+            refine_gap<double, kHasMask>(RowPair<double>(call, start.p, start.q, s.shift), refined);
+            write_row<double, kHasMask>(call, row, refined, grad);
+        }
     };
     if (to_p.wanted() && to_q.wanted()) run(std::true_type{}, std::true_type{});
     else if (to_p.wanted()) run(std::true_type{}, std::false_type{});
@@ -129,7 +149,8 @@ int64_t backward(const RowsCall& call, int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
         const RowStatistics& s = call.statistics[row];
         const double grad = call.result_wide ? static_cast<const double*>(call.grad)[row] : static_cast<const float*>(call.grad)[row];
-        const bool nothing = (s.state & (kInfinite | kAbsent)) != 0 || grad == 0;
+        const bool infinite = (s.state & kInfinite) && !is_mixture(call);
+        const bool nothing = infinite || (s.state & kAbsent) || grad == 0;
         if (nothing || (s.state & kUndefined)) {
             for (const RowsSide& side : call.sides) {
                 const Writer<double> to(side, row, call.classes);

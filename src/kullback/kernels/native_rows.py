@@ -5,7 +5,7 @@ here runs outside autograd on plain CPU tensors. What native code does not serve
 
 - float64 weights (`Probs`, `Counts`), whose logarithms need more than float64;
 - the gradient of a tensor whose rows are shared by broadcasting;
-- the gradients of mixtures, and mixtures at the ends of their range or of rows with a class of weight zero.
+- mixtures next to the ends of their range.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from kullback.kernels.sides import Encoding
 _DTYPES = {torch.float64: 0, torch.float32: 1, torch.float16: 2, torch.bfloat16: 3}
 _NATIVE_WEIGHTS = {torch.float32, torch.float16, torch.bfloat16}
 _CALL = struct.Struct("=11q3d 6q2d 6q2d")
-_STATISTICS = 10  # doubles per row
-_NOT_SERVED = 4
+_STATISTICS = 13  # doubles per row
 _END = 1e-6  # the square of a smaller share would take the terms of a mixture out of the range of float
 # Rows up to this length are computed in double, exact to one rounding of the result: per class that costs 5% more than
 # float at 32 classes and 55% at 48; at 128 classes it would double the time of a gradient.
@@ -61,14 +60,10 @@ class NativeRows:
 
     Args:
         mixture: For the second, from the options of the function to α, A, B; α next to 0 or 1 is not served.
-
-    Attributes:
-        differentiates: Whether it has a backward pass.
     """
 
     def __init__(self, mixture: Callable[..., tuple[float, float, float]] | None = None) -> None:
         self.mixture = mixture
-        self.differentiates = mixture is None
         self.library = native.library()
 
     def serves(self, tensors: Sequence[Tensor], encodings: Sequence[Encoding], options: Sequence[Any]) -> bool:
@@ -85,11 +80,8 @@ class NativeRows:
             and is_plain(q)
         )
 
-    def forward(self, tensors: Sequence[Tensor], request: Request, statistics: Tensor | None = None) -> Tensor | None:
-        """Values of all rows; `statistics`, from `statistics_for`, is filled for a backward pass.
-
-        None where a row turns out to be one that native code does not serve.
-        """
+    def forward(self, tensors: Sequence[Tensor], request: Request, statistics: Tensor | None = None) -> Tensor:
+        """Values of all rows; `statistics`, from `statistics_for`, is filled for a backward pass."""
         assert self.library is not None
         (p, q), batch = tensors, request.batch
         double = p.dtype is torch.float64 or q.dtype is torch.float64
@@ -101,7 +93,7 @@ class NativeRows:
         assert reported >= 0
         if reported and request.check is not None:
             request.check()
-        return None if reported & _NOT_SERVED else value
+        return value
 
     def backward(
         self, grad: Tensor, statistics: Tensor, tensors: Sequence[Tensor], request: Request, needs: Sequence[bool]

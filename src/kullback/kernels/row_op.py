@@ -101,14 +101,7 @@ class RowOp:
         if recorded:
             rows: Tensor = _NativeRows.apply(self, request, *tensors)
             return rows
-        found = self.native.forward(tensors, request)
-        return _by_reference(self, request, tensors) if found is None else found
-
-
-def _by_reference(op: RowOp, request: Request, tensors: Sequence[Tensor]) -> Tensor:
-    """Rows of a call that native code declined after it had looked."""
-    whole, keep = _aligned(request, tensors)
-    return _run_of(op, request, whole).rows(whole, keep)
+        return self.native.forward(tensors, request)
 
 
 def _aligned(request: Request, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Tensor | None]:
@@ -207,11 +200,11 @@ class _NativeRows(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, op: RowOp, request: Request, *tensors: Tensor) -> Tensor:
         assert op.native is not None
-        statistics = statistics_for(tensors[0], request.batch) if op.native.differentiates else None
+        statistics = statistics_for(tensors[0], request.batch)
         rows = op.native.forward(tensors, request, statistics)
         ctx.op, ctx.request = op, request
-        ctx.save_for_backward(None if rows is None else statistics, *tensors)
-        return _by_reference(op, request, tensors) if rows is None else rows
+        ctx.save_for_backward(statistics, *tensors)
+        return rows
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -219,7 +212,7 @@ class _NativeRows(torch.autograd.Function):
         statistics, *tensors = ctx.saved_tensors
         needs, batch = ctx.needs_input_grad[2:], request.batch
         shared = any(need and t.shape[:-1] != batch for t, need in zip(tensors, needs, strict=True))
-        if not (statistics is None or shared or torch.is_grad_enabled() or _followed(grad)) and is_plain(grad):
+        if not (shared or torch.is_grad_enabled() or _followed(grad)) and is_plain(grad):
             return (None, None, *_fill(native.backward(grad, statistics, tensors, request, needs), needs))
         whole, keep = _aligned(request, tensors)
         found = _fill(_first_derivative(_run_of(op, request, whole), grad, keep, whole, needs), needs)

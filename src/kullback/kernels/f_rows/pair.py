@@ -154,9 +154,13 @@ def _steps(side: Side, support: Tensor, frozen: Tensor) -> _Steps:
     if side.visible and not torch.is_grad_enabled():
         return _Steps(torch.zeros((), dtype=side.log.dtype), 0.0)
     if side.weight is None:
-        top = side.log.amax(-1, keepdim=True).detach()
-        log = torch.where(support, side.log, top) - top
-        log = log - torch.logsumexp(torch.where(support, log, -torch.inf), -1, keepdim=True)
+        # From the distances to the heaviest class, so that its own derivative is a sum over the others: as the
+        # difference of 1 and its probability it would be lost where that is nearly 1.
+        peak = side.log.detach().argmax(-1, keepdim=True)
+        top = side.log.gather(-1, peak)
+        others = support.expand_as(side.log).scatter(-1, peak, False)
+        below = torch.where(others, torch.where(others, side.log, top.detach()) - top, 0.0)
+        log = below - torch.log1p(torch.where(others, torch.exp(below), 0.0).sum(-1, keepdim=True))
         return _Steps(torch.where(support, log - log.detach(), 0.0), 0.0)
     weight = torch.where(frozen, 0.0, side.weight)
     total = weight.sum(-1, keepdim=True)

@@ -23,7 +23,6 @@ from torch import Tensor
 from kullback._core.exponential import expm1mx
 from kullback.kernels.sides import Side, both, where
 
-
 _LARGE = 1000.0
 
 
@@ -80,6 +79,9 @@ def centre(p: Side, q: Side) -> Centred:
     # therefore taken here.
     rest = (probs * v).sum(-1, keepdim=True)
     v = where(shared, v - rest, 0.0)
+    # A class with all but a trace of p has a v of that trace, next to which the first mean was coarse.
+    trace = (probs * v).sum(-1, keepdim=True).detach()
+    v, rest = where(shared, v - trace, 0.0), rest + trace
 
     above, above_low = p.difference(log_q, top)
     above, error = p.difference(above, mean)
