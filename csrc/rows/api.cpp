@@ -18,8 +18,9 @@ constexpr int64_t kElementSize[] = {8, 4, 2, 2};
 bool acceptable(const RowsCall& call) {
     if (call.rows < 0 || call.classes <= 0 || call.function < 0 || call.function > 1) return false;
     if (is_mixture(call) && !(call.share > 0 && call.share < 1)) return false;
-    for (const RowsSide& side : call.sides) {
-        if (side.dtype < 0 || side.dtype > 3 || (side.data == nullptr && call.rows > 0)) return false;
+    for (int i = 0; i < 2; ++i) {
+        const RowsSide& side = call.sides[i];
+        if (side.dtype < 0 || side.dtype > 3 || (call.data[i] == nullptr && call.rows > 0)) return false;
         if (!call.wide && (side.dtype == 0 || side.linear)) return false;
     }
     return true;
@@ -54,10 +55,10 @@ KULLBACK_API int64_t kullback_rows_backward(const RowsCall* call) {
     if (call == nullptr || !acceptable(*call)) return -1;
     if (call->rows == 0) return 0;
     if (call->statistics == nullptr || call->grad == nullptr) return -1;
-    if (call->sides[0].gradient == nullptr && call->sides[1].gradient == nullptr) return -1;
-    for (const RowsSide& side : call->sides) {
-        const int64_t bytes = call->rows * call->classes * kElementSize[side.dtype];
-        if (side.gradient != nullptr && bytes >= kHugeFrom) advise_huge_pages(side.gradient, static_cast<size_t>(bytes));
+    if (call->gradient[0] == nullptr && call->gradient[1] == nullptr) return -1;
+    for (int i = 0; i < 2; ++i) {
+        const int64_t bytes = call->rows * call->classes * kElementSize[call->sides[i].dtype];
+        if (call->gradient[i] != nullptr && bytes >= kHugeFrom) advise_huge_pages(call->gradient[i], size_t(bytes));
     }
     return run(*call, instruction_set().rows->backward);
 }

@@ -11,10 +11,8 @@ enum class RowFunction : int64_t {
     kMixture = 1,  // A KL(p || m) + B KL(q || m), m = share p + (1 - share) q, 0 < share < 1
 };
 
-// One side: where its rows are and what their numbers mean.
+// One side: how its rows lie and what their numbers mean.
 struct RowsSide {
-    const void* data;
-    void* gradient;        // contiguous rows of the same dtype, or null; backward only
     int64_t row_stride;    // in elements; 0 repeats one row
     int64_t class_stride;
     int64_t dtype;         // as abi.h numbers them
@@ -44,17 +42,23 @@ enum RowState : int64_t {
     kRefined = 32     // the gap comes from a second pass
 };
 
+// First what every call has of its own, then what calls of one kind share.
 struct RowsCall {
-    int64_t function;            // RowFunction
-    int64_t rows, classes;
-    int64_t wide;                // 1: computation is in double; 0: in float where that is accurate enough
-    int64_t result_wide;         // 1: value and grad are double; 0: float
+    int64_t rows;
     int64_t threads;
     const int64_t* layout;       // null, or {dimensions, sizes, p's strides, q's strides} of a batch with jumps
     const uint8_t* keep;         // null, or one byte a row: 0 leaves it out
     RowStatistics* statistics;   // null if no backward pass will follow
     void* value;                 // forward
     const void* grad;            // backward: incoming gradient of each row
+    int64_t grad_stride;         // in elements
+    const void* data[2];
+    void* gradient[2];           // contiguous rows of the dtype of the side, or null; backward only
+
+    int64_t function;            // RowFunction
+    int64_t classes;
+    int64_t wide;                // 1: computation is in double; 0: in float where that is accurate enough
+    int64_t result_wide;         // 1: value and grad are double; 0: float
     double share, weights[2];    // of a mixture: share, A, B
     RowsSide sides[2];
 };

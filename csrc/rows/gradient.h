@@ -30,11 +30,11 @@ inline constexpr Put<T> kPutters[] = {put<T, double>, put<T, float>, put<T, Floa
 template <class T>
 class Writer {
   public:
-    Writer(const RowsSide& side, int64_t row, int64_t classes)
-        : row_(side.gradient == nullptr ? nullptr
-                                        : static_cast<char*>(side.gradient) + row * classes * element_size(side.dtype)),
-          put_(kPutters<T>[side.dtype]),
-          size_(element_size(side.dtype)) {}
+    Writer(const RowsCall& call, int side, int64_t row)
+        : put_(kPutters<T>[call.sides[side].dtype]), size_(element_size(call.sides[side].dtype)) {
+        char* const rows = static_cast<char*>(call.gradient[side]);
+        row_ = rows == nullptr ? nullptr : rows + row * call.classes * size_;
+    }
 
     bool wanted() const { return row_ != nullptr; }
 

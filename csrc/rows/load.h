@@ -49,8 +49,8 @@ inline int64_t element_size(int64_t dtype) { return dtype == 0 ? 8 : dtype == 1 
 template <class T>
 class Reader {
   public:
-    Reader(const RowsSide& side, int64_t first, double shift)
-        : row_(static_cast<const char*>(side.data) + first * element_size(side.dtype)),
+    Reader(const RowsSide& side, const void* data, int64_t first, double shift)
+        : row_(static_cast<const char*>(data) + first * element_size(side.dtype)),
           stride_(side.class_stride),
           offset_(side.linear ? side.smoothing : shift),
           fetch_(side.linear ? kFetchers<T, true>[side.dtype] : kFetchers<T, false>[side.dtype]),
@@ -80,7 +80,9 @@ template <class T>
 class RowPair {
   public:
     RowPair(const RowsCall& call, int64_t first_p, int64_t first_q, const double (&shift)[2])
-        : p_(call.sides[0], first_p, shift[0]), q_(call.sides[1], first_q, shift[1]), classes_(call.classes) {}
+        : p_(call.sides[0], call.data[0], first_p, shift[0]),
+          q_(call.sides[1], call.data[1], first_q, shift[1]),
+          classes_(call.classes) {}
 
     template <bool kHasMask, class Work>
     void each_block(Work&& work) const {

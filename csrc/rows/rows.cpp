@@ -129,7 +129,7 @@ template <class T, bool kHasMask>
 void write_row(const RowsCall& call, int64_t row, const RowStatistics& s, double grad) {
     const RowStart start = start_of(call, row);
     const RowPair<T> pair(call, start.p, start.q, s.shift);
-    const Writer<T> to_p(call.sides[0], row, call.classes), to_q(call.sides[1], row, call.classes);
+    const Writer<T> to_p(call, 0, row), to_q(call, 1, row);
     const bool p_linear = call.sides[0].linear != 0, q_linear = call.sides[1].linear != 0;
     const auto run = [&](auto to_p_too, auto to_q_too) {
         if (!is_mixture(call)) {
@@ -148,12 +148,13 @@ void write_row(const RowsCall& call, int64_t row, const RowStatistics& s, double
 int64_t backward(const RowsCall& call, int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
         const RowStatistics& s = call.statistics[row];
-        const double grad = call.result_wide ? static_cast<const double*>(call.grad)[row] : static_cast<const float*>(call.grad)[row];
+        const int64_t at = row * call.grad_stride;
+        const double grad = call.result_wide ? static_cast<const double*>(call.grad)[at] : static_cast<const float*>(call.grad)[at];
         const bool infinite = (s.state & kInfinite) && !is_mixture(call);
         const bool nothing = infinite || (s.state & kAbsent) || grad == 0;
         if (nothing || (s.state & kUndefined)) {
-            for (const RowsSide& side : call.sides) {
-                const Writer<double> to(side, row, call.classes);
+            for (int side = 0; side < 2; ++side) {
+                const Writer<double> to(call, side, row);
                 if (!to.wanted()) continue;
                 if (nothing) to.fill_zeros(call.classes);
                 else to.fill_nan(call.classes);

@@ -13,7 +13,7 @@ from kullback._core.validation import Validate
 from kullback.pairs.dispatch import kl_divergence
 from kullback.tensors.entropy import cross_entropy_of_views, entropy_of_view
 from kullback.tensors.frame import Options
-from kullback.tensors.kl import kl_of_views
+from kullback.tensors.kl import kl_of_views, kl_rows_of_views
 
 
 def kl(
@@ -61,6 +61,10 @@ def kl(
         >>> kl(Probs(teacher), Logits(student), base=2, reduction="mean")
         tensor(0.3540)
     """
+    if mask is None and weight is None and base is None and reduction == "none":
+        rows = kl_rows_of_views(p, q, validate)
+        if rows is not None:
+            return rows
     if isinstance(p, Distribution) and isinstance(q, Distribution):
         return _kl_of_distributions(p, q, Options(mask, weight, reduction, base, validate))
     return kl_of_views(p, q, Options(mask, weight, reduction, base, validate))

@@ -62,12 +62,13 @@ int main() {
                         call.rows = rows, call.classes = classes, call.threads = threads;
                         call.wide = dtype == 0 || linear, call.result_wide = 1;
                         call.keep = threads == 8 ? nullptr : keep;
-                        call.statistics = statistics.data(), call.value = value.data(), call.grad = grad.data();
+                        call.statistics = statistics.data(), call.value = value.data(), call.grad = grad.data(), call.grad_stride = 1;
                         for (int side = 0; side < 2; ++side) {
                             grads[side].resize(size_t(rows * classes * kElement[dtype]));
                             // One element of offset: aligned to the element, not to a vector.
-                            call.sides[side] = {(side ? q : p).data() + kElement[dtype], grads[side].data(),
-                                                classes * stride, stride, dtype, linear, 0.0,
+                            call.data[side] = (side ? q : p).data() + kElement[dtype];
+                            call.gradient[side] = grads[side].data();
+                            call.sides[side] = {classes * stride, stride, dtype, linear, 0.0,
                                                 std::numeric_limits<double>::infinity()};
                         }
                         call.function = function, call.share = 0.3, call.weights[0] = 1, call.weights[1] = 0.5;

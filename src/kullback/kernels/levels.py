@@ -36,6 +36,11 @@ def is_plain(tensor: Tensor) -> bool:
     )
 
 
+def is_dense(tensor: Tensor) -> bool:
+    """Whether a tensor is plain and its elements follow one another in memory."""
+    return is_plain(tensor) and tensor.is_contiguous()
+
+
 def is_batch_of_gradients(tensor: Tensor) -> bool:
     """Whether `torch.autograd.grad(is_grads_batched=True)` handed a whole batch over.
 

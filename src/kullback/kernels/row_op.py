@@ -81,8 +81,7 @@ class RowOp:
         followed = torch.compiler.is_compiling() or transform_active() or tracer_active()
         recorded = not followed and torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
         if not followed and self.native is not None and self.native.serves(tensors, encodings, options):
-            request = Request(encodings, batch, options, keep, tolerances, check)
-            return self.in_native(tensors, request, recorded=recorded)
+            return self.in_native(tensors, Request(encodings, batch, options, keep, tolerances), check, recorded)
         if check is not None:
             check()
         request = Request(encodings, batch, options, keep)
@@ -95,13 +94,15 @@ class RowOp:
             return rows
         return run.rows(tensors, keep)
 
-    def in_native(self, tensors: Sequence[Tensor], request: Request, *, recorded: bool) -> Tensor:
+    def in_native(
+        self, tensors: Sequence[Tensor], request: Request, check: Callable[[], None] | None, recorded: bool
+    ) -> Tensor:
         """The same where native code serves the tensors and nobody follows the call."""
         assert self.native is not None
         if recorded:
-            rows: Tensor = _NativeRows.apply(self, request, *tensors)
+            rows: Tensor = _NativeRows.apply(self, request, check, *tensors)
             return rows
-        return self.native.forward(tensors, request)
+        return self.native.forward(tensors, request, check, None)
 
 
 def _aligned(request: Request, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Tensor | None]:
@@ -198,25 +199,27 @@ class _NativeRows(torch.autograd.Function):
     """In native code, saving a few numbers per row as well; the reference does what is not a first derivative."""
 
     @staticmethod
-    def forward(ctx: Any, op: RowOp, request: Request, *tensors: Tensor) -> Tensor:
+    def forward(ctx: Any, op: RowOp, request: Request, check: Callable[[], None] | None, *tensors: Tensor) -> Tensor:
         assert op.native is not None
-        statistics = statistics_for(tensors[0], request.batch)
-        rows = op.native.forward(tensors, request, statistics)
-        ctx.op, ctx.request = op, request
-        ctx.save_for_backward(statistics, *tensors)
+        statistics = statistics_for(request.batch)
+        rows = op.native.forward(tensors, request, check, statistics)
+        ctx.op, ctx.request, ctx.statistics = op, request, statistics
+        ctx.save_for_backward(*tensors)
         return rows
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        op, request, native = ctx.op, ctx.request, ctx.op.native
-        statistics, *tensors = ctx.saved_tensors
-        needs, batch = ctx.needs_input_grad[2:], request.batch
-        shared = any(need and t.shape[:-1] != batch for t, need in zip(tensors, needs, strict=True))
+        op, request, native, tensors = ctx.op, ctx.request, ctx.op.native, ctx.saved_tensors
+        needs, batch = ctx.needs_input_grad[3:], request.batch
+        shared = request.kind is None and any(
+            need and t.shape[:-1] != batch for t, need in zip(tensors, needs, strict=True)
+        )
         if not (shared or torch.is_grad_enabled() or _followed(grad)) and is_plain(grad):
-            return (None, None, *_fill(native.backward(grad, statistics, tensors, request, needs), needs))
+            return (None, None, None, *native.backward(grad, ctx.statistics, tensors, request, needs))
         whole, keep = _aligned(request, tensors)
         found = _fill(_first_derivative(_run_of(op, request, whole), grad, keep, whole, needs), needs)
-        return (None, None, *(None if g is None else g.reshape(t.shape) for g, t in zip(found, tensors, strict=True)))
+        whole_gradients = (None if g is None else g.reshape(t.shape) for g, t in zip(found, tensors, strict=True))
+        return (None, None, None, *whole_gradients)
 
 
 def _first_derivative(

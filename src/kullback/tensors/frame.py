@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
@@ -14,10 +15,11 @@ from kullback._core.errors import InputTypeError, InputValueError, explain_probl
 from kullback._core.reduction import check_base, check_mask, check_reduction, check_weight, reduce_rows
 from kullback._core.shapes import batch_shape, check_class_counts, classes_last
 from kullback._core.validation import Validate, check_row_weights, check_rows, check_validate, sum_tolerance
-from kullback.kernels.levels import tracer_active, transform_active
-from kullback.kernels.native_rows import Request
+from kullback.kernels import native_rows
+from kullback.kernels.levels import is_dense, tracer_active, transform_active
+from kullback.kernels.native_rows import NativeRows, Request
 from kullback.kernels.row_op import RowOp
-from kullback.tensors.views import Samples, View
+from kullback.tensors.views import Logits, LogProbs, Probs, Samples, View
 
 
 class Options(NamedTuple):
@@ -28,6 +30,11 @@ class Options(NamedTuple):
     reduction: str = "none"
     base: float | None = None
     validate: Validate = True
+
+    @property
+    def plain(self) -> bool:
+        """Whether every row is wanted as it is."""
+        return self.mask is None and self.weight is None and self.base is None and self.reduction == "none"
 
 
 def divergence(name: str, op: RowOp, views: dict[str, Any], options: Options, *parameters: Any) -> Tensor:
@@ -40,9 +47,6 @@ def divergence(name: str, op: RowOp, views: dict[str, Any], options: Options, *p
         options: The shared keywords.
         parameters: What the kernel takes besides the sides.
     """
-    rows = _directly(op, views, options, parameters)
-    if rows is not None:
-        return rows
     checked = {argument: check_view(name, argument, view) for argument, view in views.items()}
     tensors = [classes_last(view.tensor, view.dim, argument) for argument, view in checked.items()]
     if len(tensors) == 2:
@@ -66,29 +70,54 @@ def divergence(name: str, op: RowOp, views: dict[str, Any], options: Options, *p
     return reduce_rows(rows, mask=options.mask, weight=options.weight, reduction=options.reduction, base=options.base)
 
 
-def _directly(op: RowOp, views: dict[str, Any], options: Options, parameters: tuple[Any, ...]) -> Tensor | None:
-    """The commonest call on the shortest way to its kernel: two plain tensors of one shape, nothing left out.
+def shortcut(op: RowOp, p: object, q: object, validate: Validate, *parameters: Any) -> Tensor | None:
+    """The commonest call on the shortest way to its kernel: two dense tensors of one shape, all rows, not reduced.
 
-    Small inputs spend their time on this way. None for everything else: the long way checks and explains.
+    Small inputs spend their time on this way, so it asks nothing that an earlier call with such tensors has answered.
+    None for everything else: the long way checks and explains.
     """
-    mask, weight, reduction, base, validate = options
-    if op.native is None or mask is not None or weight is not None or base is not None or reduction != "none":
+    native = op.native
+    if native is None or values_hidden():
         return None
-    if not isinstance(validate, bool) or values_hidden():
+    views = type(p), type(q)
+    if views not in _PLAIN_PAIRS:
         return None
-    p, q = views.values()
-    if not (isinstance(p, View) and isinstance(q, View) and p.dim == q.dim == -1):
+    assert isinstance(p, View)
+    assert isinstance(q, View)
+    x, y = p.tensor, q.tensor
+    if p.dim != -1 or q.dim != -1 or not (is_dense(x) and is_dense(y)):
         return None
-    x, y, encodings = p.tensor, q.tensor, (p.encoding, q.encoding)
-    shape = x.shape
-    if shape != y.shape or not shape or 0 in shape or not op.native.serves((x, y), encodings, parameters):
+    key = views, x.dtype, y.dtype, x.shape, y.shape, validate, parameters
+    request = native.remembered.get(key) or _remember(native, key, p, q)
+    if request is None or not native_rows.enabled:
         return None
+    check = functools.partial(_check_pair, p, q, validate) if validate else None
     recorded = (x.requires_grad or y.requires_grad) and torch.is_grad_enabled()
-    if not validate:
-        return op.in_native((x, y), Request(encodings, shape[:-1], parameters), recorded=recorded)
-    limits = sum_tolerance(p.kind, shape[-1], x.dtype), sum_tolerance(q.kind, shape[-1], y.dtype)
-    check = functools.partial(_check_values, views, (x, y), options)
-    return op.in_native((x, y), Request(encodings, shape[:-1], parameters, None, limits, check), recorded=recorded)
+    return op.in_native((x, y), request, check, recorded)
+
+
+# Counts are missing: their smoothing is not part of the key.
+_PLAIN_PAIRS = set(itertools.product((Logits, LogProbs, Probs), repeat=2))
+_MOST_REMEMBERED = 4096
+
+
+def _remember(native: NativeRows, key: tuple[Any, ...], p: View, q: View) -> Request | None:
+    """The request for a key that is new, or None if native code does not serve such tensors."""
+    if key in native.remembered:
+        return None
+    *_, validate, parameters = key
+    (x, y), request = (p.tensor, q.tensor), None
+    if x.shape == y.shape and x.dim() > 0 and x.numel() > 0 and isinstance(validate, bool):
+        limits = [sum_tolerance(v.kind, x.shape[-1], v.tensor.dtype) if validate else math.inf for v in (p, q)]
+        request = native.dense_request((x, y), (p.encoding, q.encoding), parameters, limits)
+    if len(native.remembered) >= _MOST_REMEMBERED:
+        native.remembered.clear()
+    native.remembered[key] = request
+    return request
+
+
+def _check_pair(p: View, q: View, validate: Validate) -> None:
+    _check_values({"p": p, "q": q}, (p.tensor, q.tensor), Options(validate=validate))
 
 
 def _check_values(views: dict[str, View], tensors: Sequence[Tensor], options: Options) -> None:

@@ -10,11 +10,14 @@ from torch.distributions import Distribution
 
 from kullback._core.errors import InputTypeError, InputValueError, explain_problem
 from kullback.kernels.row_op import RowOp
-from kullback.tensors.frame import Options, divergence
+from kullback.tensors.frame import Options, divergence, shortcut
 
 
 def sister_of_views(name: str, op: RowOp, p: Any, q: Any, options: Options, *parameters: float) -> Tensor:
     """Rows of `op` on two views, reduced; distributions are refused with the line that makes views of them."""
+    rows = shortcut(op, p, q, options.validate, *parameters) if options.plain else None
+    if rows is not None:
+        return rows
     for argument, value in (("p", p), ("q", q)):
         if isinstance(value, Distribution):
             raise InputTypeError(
