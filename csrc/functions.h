@@ -11,6 +11,7 @@
 #include "math/gamma.h"
 #include "math/logexp.h"
 #include "math/normal.h"
+#include "math/normal_difference.h"
 
 namespace kullback::KULLBACK_SET {
 
@@ -39,7 +40,8 @@ inline T slope_unless_infinite(T x, T slope) {
     X(log1pmx_grad, float, float, chain(x, slope_unless_infinite(y, -y / (T(1) + y))))            \
     X(log1mexp_grad, double, float, chain(x, log1mexp_slope(y)))                                   \
     X(log_ndtr_grad, double, double, chain(x, log_ndtr_slope(y)))                                  \
-    X(lgamma_bregman, double, double, lgamma_bregman_of(x, y))
+    X(lgamma_bregman, double, double, lgamma_bregman_of(x, y))                                     \
+    X(log_ndtr_diff, double, double, log_ndtr_diff_of(x, y))
 
 #define KULLBACK_TERNARY(X)                                                                \
     X(rel_entr_grad_p, float, float, chain(x, rel_entr_slope_p(y, z)))                            \
@@ -49,7 +51,9 @@ inline T slope_unless_infinite(T x, T slope) {
     X(logdiffexp_grad_a, double, double, chain(x, logdiffexp_slope_a(y, z)))                       \
     X(logdiffexp_grad_b, double, double, chain(x, logdiffexp_slope_b(y, z)))                       \
     X(lgamma_bregman_grad_a, double, double, chain(x, lgamma_bregman_slope_a(y, z)))               \
-    X(lgamma_bregman_grad_b, double, double, chain(x, lgamma_bregman_slope_b(y, z)))
+    X(lgamma_bregman_grad_b, double, double, chain(x, lgamma_bregman_slope_b(y, z)))               \
+    X(log_ndtr_diff_grad_a, double, double, chain(x, log_ndtr_diff_slope_a(y, z)))                 \
+    X(log_ndtr_diff_grad_b, double, double, chain(x, log_ndtr_diff_slope_b(y, z)))
 
 // X(name, both precisions, expression for most, condition, expression for the few that need it): the first runs vectorised
 // over the whole block, the second afterwards where the condition holds.

@@ -29,7 +29,7 @@ def exp_remainder(x: mp.mpf) -> mp.mpf:
     return mp.nsum(lambda k: x**k / mp.factorial(k + 2), [0, mp.inf]) if x else mp.mpf(1) / 2
 
 
-DOUBLE_ONLY = ("kDigamma", "kMills")
+DOUBLE_ONLY = ("kDigamma", "kMills", "kLgamma")
 FLOAT_ONLY = ("kExpWide",)
 DIGAMMA_ROOT = mp.findroot(mp.digamma, 1.46)
 
@@ -38,6 +38,35 @@ def digamma_over_root(t: mp.mpf) -> mp.mpf:
     """digamma(x)/(x - root) with x = 2 + t."""
     x = 2 + t
     return mp.digamma(x) / (x - DIGAMMA_ROOT) if x != DIGAMMA_ROOT else mp.polygamma(1, x)
+
+
+def lgamma_above_one(x: mp.mpf) -> mp.mpf:
+    """log Gamma(1 + x)/x; -Euler's constant at 0."""
+    return mp.loggamma(1 + x) / x if x > mp.mpf("1e-25") else -mp.euler
+
+
+def debye_polynomials(count: int) -> list[list[mp.mpf]]:
+    """u_k and v_k of DLMF 10.41(ii) for k = 1 .. count, u's first: coefficients of p^k, p^(k+2), ..., p^(3k)."""
+    half = mp.mpf(1) / 2
+    u = [[mp.mpf(1)]]
+    v = [[mp.mpf(1)]]
+    for k in range(count):
+        powers = [k + 2 * j for j in range(k + 1)]
+        rise = [c * (mp.mpf(p) / 2 + mp.mpf(1) / (8 * (p + 1))) for p, c in zip(powers, u[-1], strict=True)]
+        fall = [c * (mp.mpf(p) / 2 + mp.mpf(5) / (8 * (p + 3))) for p, c in zip(powers, u[-1], strict=True)]
+        turn = [c * (half + p) for p, c in zip(powers, u[-1], strict=True)]
+        v.append(
+            [
+                a - b
+                for a, b in zip(
+                    [*(r - t for r, t in zip(rise, turn, strict=True)), 0],
+                    [0, *(f - t for f, t in zip(fall, turn, strict=True))],
+                    strict=True,
+                )
+            ]
+        )
+        u.append([a - b for a, b in zip([*rise, 0], [0, *fall], strict=True)])
+    return u[1:] + v[1:]
 
 
 def scaled_mills(v: mp.mpf) -> mp.mpf:
@@ -112,6 +141,7 @@ FUNCTIONS: dict[str, tuple[Callable[[mp.mpf], mp.mpf], str, str, str]] = {
     "kExpWide": (exp_remainder, "-1", "1.6", "(e^x - 1 - x)/x^2, -1 <= x <= 1.6"),
     "kMills": (mills_slope, "-1", "1", "((1+t) M(t) - M(0))/(v+1), M Mills' ratio, v = (t-4)/(t+4)"),
     "kDigamma": (digamma_over_root, "-1", "1", "digamma(x)/(x - root), t = x - 2, |t| <= 1"),
+    "kLgamma": (lgamma_above_one, "0", "1", "log Gamma(1 + x)/x, 0 <= x <= 1"),
 }
 
 
@@ -192,6 +222,12 @@ def main() -> None:
     lines.append(f"inline constexpr double kScaledFrom[] = {{{', '.join(BINET_FROM)}}};")
     lines.append(f"inline constexpr double kRegularTo = {mp.nstr(BINET_NEAR)};")
     write_reference(remainders)
+    count = 13
+    lines += ["", "// Debye's u_k and v_k: row k - 1 holds the coefficients of p^k, p^(k+2), ..., p^(3k)."]
+    rows = [[mp.nstr(c, 17) for c in row] + ["0"] * (count + 1 - len(row)) for row in debye_polynomials(count)]
+    for name, part in (("U", rows[:count]), ("V", rows[count:])):
+        body = ",\n    ".join("{" + ", ".join(row) + "}" for row in part)
+        lines.append(f"inline constexpr double kDebye{name}[{count}][{count + 1}] = {{\n    {body}}};")
     high = mp.mpf(float(DIGAMMA_ROOT))
     low = mp.nstr(DIGAMMA_ROOT - high, 17)
     lines += ["", "// The positive root of digamma in two parts."]

@@ -1,6 +1,6 @@
 """The special functions that have a native kernel, each with its pure-torch reference and its first derivatives.
 
-Without a kernel: differences of normal distribution functions and Bessel functions.
+Without a kernel: Bessel functions.
 """
 
 from __future__ import annotations
@@ -26,6 +26,12 @@ lgamma_bregman = Elementwise(
     reference.lgamma_bregman,
     arguments="ab",
     gradients=["lgamma_bregman_grad_a", "lgamma_bregman_grad_b"],
+)
+log_ndtr_diff = Elementwise(
+    "log_ndtr_diff",
+    reference.log_ndtr_diff,
+    arguments="ab",
+    gradients=["log_ndtr_diff_grad_a", "log_ndtr_diff_grad_b"],
 )
 binet = [
     Elementwise(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from kullback._core import special as reference
 from kullback.kernels import special as kernels
 from kullback.kernels.arguments import two
 
@@ -48,4 +47,4 @@ def log_ndtr_diff(a: Tensor | float, b: Tensor | float) -> Tensor:
         '-454.32124395634'
     """
     a, b = two("log_ndtr_diff", ("a", "b"), a, b)
-    return reference.log_ndtr_diff(a, b)
+    return kernels.log_ndtr_diff(a, b)
