@@ -6,6 +6,7 @@
 // that an infinite slope under a masked element does not become a NaN.
 #pragma once
 
+#include "math/bessel.h"
 #include "math/binet.h"
 #include "math/entropy.h"
 #include "math/gamma.h"
@@ -41,7 +42,10 @@ inline T slope_unless_infinite(T x, T slope) {
     X(log1mexp_grad, double, float, chain(x, log1mexp_slope(y)))                                   \
     X(log_ndtr_grad, double, double, chain(x, log_ndtr_slope(y)))                                  \
     X(lgamma_bregman, double, double, lgamma_bregman_of(x, y))                                     \
-    X(log_ndtr_diff, double, double, log_ndtr_diff_of(x, y))
+    X(log_ndtr_diff, double, double, log_ndtr_diff_of(x, y))                                       \
+    X(log_iv, double, double, log_iv_of(x, y))                                                     \
+    X(log_ive, double, double, log_ive_of(x, y))                                                   \
+    X(bessel_ratio, double, double, bessel_ratio_of(x, y))
 
 #define KULLBACK_TERNARY(X)                                                                \
     X(rel_entr_grad_p, float, float, chain(x, rel_entr_slope_p(y, z)))                            \
@@ -53,7 +57,11 @@ inline T slope_unless_infinite(T x, T slope) {
     X(lgamma_bregman_grad_a, double, double, chain(x, lgamma_bregman_slope_a(y, z)))               \
     X(lgamma_bregman_grad_b, double, double, chain(x, lgamma_bregman_slope_b(y, z)))               \
     X(log_ndtr_diff_grad_a, double, double, chain(x, log_ndtr_diff_slope_a(y, z)))                 \
-    X(log_ndtr_diff_grad_b, double, double, chain(x, log_ndtr_diff_slope_b(y, z)))
+    X(log_ndtr_diff_grad_b, double, double, chain(x, log_ndtr_diff_slope_b(y, z)))                 \
+    X(bessel_order_grad, double, double, chain(x, kInfinity<T>))                                   \
+    X(log_iv_grad, double, double, chain(x, log_bessel_slope(y, z, 0)))                            \
+    X(log_ive_grad, double, double, chain(x, log_bessel_slope(y, z, 1)))                           \
+    X(bessel_ratio_grad, double, double, chain(x, bessel_ratio_slope(y, z)))
 
 // X(name, both precisions, expression for most, condition, expression for the few that need it): the first runs vectorised
 // over the whole block, the second afterwards where the condition holds.

@@ -1,7 +1,4 @@
-"""The special functions that have a native kernel, each with its pure-torch reference and its first derivatives.
-
-Without a kernel: Bessel functions.
-"""
+"""The special functions that have a native kernel, each with its pure-torch reference and its first derivatives."""
 
 from __future__ import annotations
 
@@ -32,6 +29,14 @@ log_ndtr_diff = Elementwise(
     reference.log_ndtr_diff,
     arguments="ab",
     gradients=["log_ndtr_diff_grad_a", "log_ndtr_diff_grad_b"],
+)
+# The order has no derivative: the public functions refuse it, and here it is infinite rather than plausible.
+log_iv = Elementwise("log_iv", reference.log_iv, arguments=("nu", "x"), gradients=["bessel_order_grad", "log_iv_grad"])
+log_ive = Elementwise(
+    "log_ive", reference.log_ive, arguments=("nu", "x"), gradients=["bessel_order_grad", "log_ive_grad"]
+)
+bessel_ratio = Elementwise(
+    "bessel_ratio", reference.bessel_ratio, arguments=("nu", "x"), gradients=["bessel_order_grad", "bessel_ratio_grad"]
 )
 binet = [
     Elementwise(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kullback._core import special as reference
 from kullback._core.errors import InputTypeError, explain_problem
+from kullback.kernels import special as kernels
 from kullback.kernels.arguments import two
 
 
@@ -45,7 +45,7 @@ def log_iv(nu: Tensor | float, x: Tensor | float) -> Tensor:
         '-72946.01989314'
     """
     nu, x = _order_and_point("log_iv", nu, x)
-    return reference.log_iv(nu, x)
+    return kernels.log_iv(nu, x)
 
 
 def log_ive(nu: Tensor | float, x: Tensor | float) -> Tensor:
@@ -67,7 +67,7 @@ def log_ive(nu: Tensor | float, x: Tensor | float) -> Tensor:
         '-18.18832673066'
     """
     nu, x = _order_and_point("log_ive", nu, x)
-    return reference.log_ive(nu, x)
+    return kernels.log_ive(nu, x)
 
 
 def bessel_ratio(nu: Tensor | float, x: Tensor | float) -> Tensor:
@@ -89,4 +89,4 @@ def bessel_ratio(nu: Tensor | float, x: Tensor | float) -> Tensor:
         '0.53731472072755'
     """
     nu, x = _order_and_point("bessel_ratio", nu, x)
-    return reference.bessel_ratio(nu, x)
+    return kernels.bessel_ratio(nu, x)

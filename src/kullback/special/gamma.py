@@ -148,5 +148,4 @@ def binet_bregman(a: Tensor | float, b: Tensor | float) -> Tensor:
         >>> f"{binet_bregman(a, a + 1):.12e}"
         '8.333325000007e-20'
     """
-    a, b = two("binet_bregman", ("a", "b"), a, b)
     return kernels.binet_bregman(a, b)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from torch import Tensor
 
 from kullback.kernels import special as kernels
-from kullback.kernels.arguments import two
 
 
 def log_ndtr(x: Tensor) -> Tensor:
@@ -46,5 +45,4 @@ def log_ndtr_diff(a: Tensor | float, b: Tensor | float) -> Tensor:
         >>> f"{log_ndtr_diff(torch.tensor(30.0, dtype=torch.float64), 31.0):.11f}"
         '-454.32124395634'
     """
-    a, b = two("log_ndtr_diff", ("a", "b"), a, b)
     return kernels.log_ndtr_diff(a, b)
