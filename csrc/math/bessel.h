@@ -15,7 +15,8 @@ constexpr int kDebyeFrom = 30;
 constexpr int kDebyeTerms = 13;
 constexpr double kPowerSeriesTo = 50;
 
-inline bool is_far_above(double nu, double x) { return x >= 0.5 * nu * nu + 50; }
+// Hankel's terms fall like (nu^2/2x)^k/k! and then like k!/(2x)^k, to e^(-2x) at least.
+inline bool is_far_above(double nu, double x) { return x >= 0.5 * nu * nu + 25; }
 
 // log H, x (log H)' and x^2 (log H)'' of H = sqrt(2 pi x) e^-x I_nu(x).
 struct Hankel {
@@ -23,7 +24,7 @@ struct Hankel {
 };
 
 [[gnu::noinline]] inline Hankel hankel(double nu, double x) {
-    constexpr int kTerms = 23;
+    constexpr int kTerms = 50;
     const double square = 4 * nu * nu, inverse = 1 / (8 * x);
     double terms[kTerms], term = 1;
     int count = 0;
@@ -112,11 +113,12 @@ inline BesselRatio debye_ratio(double nu, double x) {
     return {r, slope, std::log(product)};
 }
 
-// log Gamma(1 + nu), relatively accurate at nu = 0.
-inline double log_gamma_above_one(double nu) {
-    if (nu <= 1) return nu * horner(nu, coefficients::kLgammaDouble);
+// nu log(x/2) - log Gamma(nu+1): small next to nu = 0; from 1 on with the large parts of both under one logarithm.
+inline double log_power(double nu, double x) {
+    if (nu == 0) return 0;
+    if (nu <= 1) return nu * (std::log(0.5 * x) - horner(nu, coefficients::kLgammaDouble));
     const double y = nu + 1;
-    return ((y - 0.5) * std::log(y) - y) + (0.91893853320467274178 + binet_above<0>(y));
+    return (nu * std::log(0.5 * x / y) + y) - (0.5 * std::log(y) + 0.91893853320467274178 + binet_above<0>(y));
 }
 
 // nu log(x/2) - log Gamma(nu+1) + log of the sum of (x^2/4)^k/(k! (nu+1) ... (nu+k)).
@@ -131,7 +133,7 @@ inline double log_gamma_above_one(double nu) {
     } while (count < 80 && (term > 1e-19 * (1 + total) || count * (nu + count) < quarter) && ((total += term), true));
     total = 0;
     for (int k = count; k > 0; --k) total += terms[k - 1];
-    const double power = (nu == 0 ? 0.0 : nu * std::log(0.5 * x)) - log_gamma_above_one(nu);
+    const double power = log_power(nu, x);
     const double log_sum = std::log1p(total);
     // From x = 1 on, e^-x times the sum is formed before the logarithm, which then does not cancel against x.
     return {power + log_sum, power + (x < 1 ? log_sum - x : std::log((1 + total) * std::exp(-x)))};

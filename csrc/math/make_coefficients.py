@@ -41,7 +41,7 @@ def digamma_over_root(t: mp.mpf) -> mp.mpf:
 
 
 def lgamma_above_one(x: mp.mpf) -> mp.mpf:
-    """log Gamma(1 + x)/x; -Euler's constant at 0."""
+    """The quotient log Gamma(1 + x)/x; -Euler's constant at 0."""
     return mp.loggamma(1 + x) / x if x > mp.mpf("1e-25") else -mp.euler
 
 
@@ -188,6 +188,9 @@ def write_reference(remainders: dict[str, list[mp.mpf]]) -> None:
     lines.append(f"SHIFTS = [{', '.join(repr(float(c)) for c in BINET_SHIFTS)}]")
     lines.append(f"FROM = [{', '.join(repr(float(c)) for c in BINET_FROM)}]")
     lines.append(f"NEAR = {float(BINET_NEAR)!r}")
+    above_one = fit(lgamma_above_one, mp.mpf(0), mp.mpf(1), TARGETS["double"])
+    lines += ["# log Gamma(1 + x)/x, 0 <= x <= 1.", "LGAMMA_ABOVE_ONE = ["]
+    lines += [*(f"    {float(v)!r}," for v in above_one), "]"]
     root = Path(__file__).parents[2]
     target = root / "src/kullback/_core/special/_binet_coefficients.py"
     target.write_text("\n".join(lines) + "\n", encoding="utf-8")

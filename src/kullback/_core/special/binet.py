@@ -46,19 +46,20 @@ def _above(orders: Sequence[int], x: Tensor) -> Tensor:
     """|R⁽ⁿ⁾| for a stack of arguments above their thresholds, one per order."""
     u = 1 - _column([SCALES[n] for n in orders], x[0]) / (x + _column([SHIFTS[n] for n in orders], x[0]))
     scaled = _horner(rows(SCALED, orders, x[0]), u)
+    return torch.stack([_over_power(n, *row) for n, *row in zip(orders, scaled, x, strict=True)])
+
+
+def _over_power(order: int, y: Tensor, x: Tensor) -> Tensor:
+    """y/xⁿ⁺¹ without an early over- or underflow."""
+    if order < 2:
+        return y / x if order == 0 else y / x / x
+    if order == 2:
+        return y / (x * x) / x
+    # The square enters more than once, and so would its rounding error.
     square, lost = two_product(x, x)
-    relative = torch.where(x < 1e100, lost / square, 0.0)
-    return torch.stack([_over_power(n, *row) for n, *row in zip(orders, scaled, x, square, relative, strict=True)])
-
-
-def _over_power(order: int, y: Tensor, x: Tensor, square: Tensor, lost: Tensor) -> Tensor:
-    """y/xⁿ⁺¹ without an early overflow; the square's rounding error, taken out, would enter twice."""
-    if order == 0:
-        return y / x
-    if order == 1:
-        return y / x / x
     pairs, rest = divmod(order + 1, 2)
-    y = y - y * (pairs * lost)
+    lost = lost / square
+    y = y - y * (pairs * torch.where(torch.isfinite(lost), lost, 0.0))
     for _ in range(pairs):
         y = y / square
     return y / x if rest else y
@@ -67,10 +68,8 @@ def _over_power(order: int, y: Tensor, x: Tensor, square: Tensor, lost: Tensor) 
 def _below(orders: Sequence[int], x: Tensor) -> Tensor:
     """|R⁽ⁿ⁾| for a stack of positive arguments up to ¾."""
     regular = _horner(rows(REGULAR, orders, x[0]), x * (2 / NEAR) - 1)
-    square, lost = two_product(x, x)
-    relative = torch.where(square > 1e-280, lost / square, 0.0)
     found = []
-    for order, rest, point, *parts in zip(orders, regular, x, square, relative, strict=True):
+    for order, rest, point in zip(orders, regular, x, strict=True):
         if order == 0:
             found.append(rest - (point + 0.5) * torch.log(4 * point))
         elif order == 1:
@@ -78,7 +77,7 @@ def _below(orders: Sequence[int], x: Tensor) -> Tensor:
         else:
             # (n-1)!/(2xⁿ) - (n-2)!/xⁿ⁻¹ over one power.
             poles = math.factorial(order - 2) * ((order - 1) / 2 - point)
-            found.append(_over_power(order - 1, poles, point, *parts) + (rest if order % 2 == 0 else -rest))
+            found.append(_over_power(order - 1, poles, point) + (rest if order % 2 == 0 else -rest))
     return torch.stack(found)
 
 

@@ -19,7 +19,6 @@ from kullback._core.special._derivatives import attach, split_point
 from kullback._core.special._double_double import quotient, two_difference, two_product
 from kullback._core.special._precision import horner, widen
 from kullback._core.special.binet import SCALES, binet_values, rows
-from kullback._core.special.entropy import log_ratio_pair
 from kullback._core.special.exp_log import ATANH_SERIES
 from kullback._core.special.polygamma import BINET_SERIES
 
@@ -31,13 +30,16 @@ _LOG_4, _LOG_4_LOW = 1.3862943611198906, 4.638093627692599e-17
 
 
 def _divided_differences(at_a: Tensor, at_b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """P(u_a) of all four, P'(u_a) of the first two and P[u_a, u_b] of the others, P[u_a, u_a, u_b] of the first two."""
+    """P(u_a) of all four, P'(u_a) of the first two and P[u_a, u_b] of the others, P[u_a, u_a, u_b] of the first two.
+
+    The recurrence for the last runs over all four and means nothing for the others: cutting them off costs more.
+    """
     along = torch.cat([at_a[:2], at_b[2:]])
     first, *others = rows(_POLYNOMIALS, range(4), at_a[0])
     value = first.expand_as(at_a)
-    slope, second = torch.zeros_like(at_a), torch.zeros_like(at_a[:2])
+    slope, second = torch.zeros_like(at_a), torch.zeros_like(at_a)
     for coefficient in others:
-        second = torch.addcmul(slope[:2], second, at_b[:2])
+        second = torch.addcmul(slope, second, at_b)
         slope = torch.addcmul(value, slope, along)
         value = torch.addcmul(coefficient, value, at_a)
     return value, slope, second
@@ -71,30 +73,34 @@ class _Bregman:
 
     def below(self) -> tuple[Tensor, Tensor]:
         a, b, gap, gap_low = self.low_a, self.low_b, self.gap, self.gap_low
-        high, low = log_ratio_pair(b, a, gap, gap_low)
         step = gap * _REGULAR_SCALE
-        # With s = d/(a+b) and log(b/a) = 2s + q the leading terms of the sum are exactly s·(½ - a)·w.
+        # With s = d/(a+b) and log(b/a) = 2s + s·q the leading terms of the sum are exactly s·(½ - a)·d/a.
         s = gap / (a + b)
-        z = torch.where(s * s < 0.18, s * s, 0.0)
-        near = s * ((0.5 - a) * (gap / a) - 2 * z * horner(z, ATANH_SERIES) * (0.5 + b))
-        far = _mains_apart(a, b, gap, gap_low)
-        main = torch.where(s * s < 0.18, near, far)
-        slope = (0.5 * (gap / a / b) - (high + low)) + step * self.slope[3]
+        is_near = s * s < 0.18
+        z = torch.where(is_near, s * s, 0.0)
+        q = 2 * z * horner(z, ATANH_SERIES)
+        far, far_log = _mains_apart(a, b, gap, gap_low)
+        main = torch.where(is_near, s * ((0.5 - a) * (gap / a) - q * (0.5 + b)), far)
+        log_ratio = torch.where(is_near, 2 * s + s * q, far_log)
+        slope = (0.5 * (gap / a / b) - log_ratio) + step * self.slope[3]
         return main + step * step * self.second[1], slope
 
 
-def _mains_apart(a: Tensor, b: Tensor, gap: Tensor, gap_low: Tensor) -> Tensor:
-    """½·h(b/a) - (b·log(b/a) - d) for arguments more than a factor of two apart.
+def _mains_apart(a: Tensor, b: Tensor, gap: Tensor, gap_low: Tensor) -> tuple[Tensor, Tensor]:
+    """½·h(b/a) - (b·log(b/a) - d) and log(b/a) for arguments more than a factor of two apart.
 
-    The two cancel by half or more: the logarithm is taken beside log 4, and everything carries its rounding error.
+    The two terms cancel by half or more: the logarithm is taken beside log 4, where it is small and the difference of
+    the scaled arguments exact, and everything carries its rounding error.
     """
-    is_rising = b > a
-    ratio, ratio_low = quotient(b, torch.zeros_like(b), torch.where(is_rising, 4 * a, 0.25 * a))
-    sign = torch.where(is_rising, torch.ones_like(a), -1.0)
-    high, low = sign * _LOG_4, torch.log(ratio) + (ratio_low / ratio + sign * _LOG_4_LOW)
+    sign = torch.where(b > a, torch.ones_like(a), -1.0)
+    scaled = torch.where(b > a, 0.25 * b, 4 * b)
+    excess = (scaled - a) / a
+    log_scaled = torch.where(excess.abs() < 0.6, torch.log1p(excess), torch.log(scaled) - torch.log(a))
+    high, low = sign * _LOG_4, log_scaled + sign * _LOG_4_LOW
     w, w_low = quotient(gap, gap_low, a)
     part, part_low = two_product(b, high)
-    return 0.5 * ((w - high) + (w_low - low)) + ((gap - part) + ((gap_low - part_low) - b * low))
+    main = 0.5 * ((w - high) + (w_low - low)) + ((gap - part) + ((gap_low - part_low) - b * low))
+    return main, high + low
 
 
 def binet_bregman(a: Tensor, b: Tensor) -> Tensor:
@@ -102,7 +108,10 @@ def binet_bregman(a: Tensor, b: Tensor) -> Tensor:
     dtype, (a_wide, b_wide) = widen(a, b)
     (a0, a_step), (b0, b_step) = split_point(a_wide), split_point(b_wide)
     inside = (a0 > 0) & (b0 > 0) & torch.isfinite(a0) & torch.isfinite(b0)
-    a_in, b_in = torch.where(inside, a0, 1.0), torch.where(inside, b0, 1.0)
+    # One end of the domain against its inside is infinitely far, except that R vanishes as a tends to infinity.
+    is_distant = (a0 >= 0) & (b0 >= 0) & (a0 != b0)
+    is_limit = is_distant & (a0 == math.inf) & (b0 > 0)
+    a_in, b_in = torch.where(inside, a0, 1.0), torch.where(inside | is_limit, b0, 1.0)
     gap, gap_low = two_difference(b_in, a_in)
     points = _Bregman(a_in, b_in, gap, gap_low)
     r_a, r_b, slope_a, slope_b, curve_a, curve_b, third_a = binet_values(
@@ -120,21 +129,17 @@ def binet_bregman(a: Tensor, b: Tensor) -> Tensor:
     is_tiny = a_in < 1e-100
     a_slope = torch.where(is_tiny, 0.5 * (gap / a_in) / a_in, gap * curve_a)
     a_curve = torch.where(is_tiny, (0.5 + gap / a_in) / a_in / a_in, curve_a - gap * third_a)
-    # An end of the domain against its inside is infinitely far, except that R vanishes at infinity.
-    is_distant = (a0 >= 0) & (b0 >= 0) & (a0 != b0)
-    is_limit = is_distant & (a0 == math.inf) & (b0 > 0)
-    limit, limit_slope, limit_curve = binet_values([0, 1, 2], [torch.where(is_limit, b0, 1.0)] * 3)
-    edge = torch.where(is_limit, limit, torch.where(is_distant, math.inf, math.nan).to(value.dtype))
+    edge = torch.where(is_limit, r_b, torch.where(is_distant, math.inf, math.nan).to(value.dtype))
     flat = torch.where(is_distant, 0.0, math.nan).to(value.dtype)
     value = torch.where(inside, value, edge)
     first = [
         torch.where(inside, -a_slope, flat),
-        torch.where(inside, b_slope, torch.where(is_limit, limit_slope, flat)),
+        torch.where(inside, b_slope, torch.where(is_limit, slope_b, flat)),
     ]
     second = [
         torch.where(inside, a_curve, flat),
         torch.where(inside, -curve_a, flat),
-        torch.where(inside, curve_b, torch.where(is_limit, limit_curve, flat)),
+        torch.where(inside | is_limit, curve_b, flat),
     ]
     return attach(value, [a_step, b_step], first, second).to(dtype)
 
