@@ -6,10 +6,13 @@
 // that an infinite slope under a masked element does not become a NaN.
 #pragma once
 
+#include "math/bessel.h"
+#include "math/binet.h"
 #include "math/entropy.h"
 #include "math/gamma.h"
 #include "math/logexp.h"
 #include "math/normal.h"
+#include "math/normal_difference.h"
 
 namespace kullback::KULLBACK_SET {
 
@@ -38,7 +41,11 @@ inline T slope_unless_infinite(T x, T slope) {
     X(log1pmx_grad, float, float, chain(x, slope_unless_infinite(y, -y / (T(1) + y))))            \
     X(log1mexp_grad, double, float, chain(x, log1mexp_slope(y)))                                   \
     X(log_ndtr_grad, double, double, chain(x, log_ndtr_slope(y)))                                  \
-    X(lgamma_bregman, double, double, lgamma_bregman_of(x, y))
+    X(lgamma_bregman, double, double, lgamma_bregman_of(x, y))                                     \
+    X(log_ndtr_diff, double, double, log_ndtr_diff_of(x, y))                                       \
+    X(log_iv, double, double, log_iv_of(x, y))                                                     \
+    X(log_ive, double, double, log_ive_of(x, y))                                                   \
+    X(bessel_ratio, double, double, bessel_ratio_of(x, y))
 
 #define KULLBACK_TERNARY(X)                                                                \
     X(rel_entr_grad_p, float, float, chain(x, rel_entr_slope_p(y, z)))                            \
@@ -48,18 +55,44 @@ inline T slope_unless_infinite(T x, T slope) {
     X(logdiffexp_grad_a, double, double, chain(x, logdiffexp_slope_a(y, z)))                       \
     X(logdiffexp_grad_b, double, double, chain(x, logdiffexp_slope_b(y, z)))                       \
     X(lgamma_bregman_grad_a, double, double, chain(x, lgamma_bregman_slope_a(y, z)))               \
-    X(lgamma_bregman_grad_b, double, double, chain(x, lgamma_bregman_slope_b(y, z)))
+    X(lgamma_bregman_grad_b, double, double, chain(x, lgamma_bregman_slope_b(y, z)))               \
+    X(log_ndtr_diff_grad_a, double, double, chain(x, log_ndtr_diff_slope_a(y, z)))                 \
+    X(log_ndtr_diff_grad_b, double, double, chain(x, log_ndtr_diff_slope_b(y, z)))                 \
+    X(bessel_order_grad, double, double, chain(x, kInfinity<T>))                                   \
+    X(log_iv_grad, double, double, chain(x, log_bessel_slope(y, z, 0)))                            \
+    X(log_ive_grad, double, double, chain(x, log_bessel_slope(y, z, 1)))                           \
+    X(bessel_ratio_grad, double, double, chain(x, bessel_ratio_slope(y, z)))
 
 // X(name, both precisions, expression for most, condition, expression for the few that need it): the first runs vectorised
 // over the whole block, the second afterwards where the condition holds.
 #define KULLBACK_UNARY_REPAIRED(X)                                                         \
     X(digamma, double, double, digamma_positive(x), x < 0, digamma_negative(x))                    \
-    X(trigamma, double, double, trigamma_positive(x), x < 0, trigamma_negative(x))
+    X(trigamma, double, double, trigamma_positive(x), x < 0, trigamma_negative(x)) \
+    X(binet_0, double, double, binet_above<0>(x), !is_above<0>(x), binet_below<0>(x)) \
+    X(binet_1, double, double, binet_above<1>(x), !is_above<1>(x), binet_below<1>(x)) \
+    X(binet_2, double, double, binet_above<2>(x), !is_above<2>(x), binet_below<2>(x)) \
+    X(binet_3, double, double, binet_above<3>(x), !is_above<3>(x), binet_below<3>(x))
 
 #define KULLBACK_BINARY_REPAIRED(X)                                                        \
     X(digamma_grad, double, double, chain(x, slope_unless_infinite(y, trigamma_positive(y))), y < 0, \
       chain(x, slope_unless_infinite(y, trigamma_negative(y))))                            \
     X(trigamma_grad, double, double, chain(x, slope_unless_infinite(y, -minus_tetragamma_positive(y))), y < 0, \
-      chain(x, slope_unless_infinite(y, tetragamma_negative(y))))
+      chain(x, slope_unless_infinite(y, tetragamma_negative(y))))                          \
+    X(binet_0_grad, double, double, chain(x, binet_above<1>(y)), !is_above<1>(y), \
+      chain(x, binet_below<1>(y)))                                                         \
+    X(binet_1_grad, double, double, chain(x, binet_above<2>(y)), !is_above<2>(y), \
+      chain(x, binet_below<2>(y)))                                                         \
+    X(binet_2_grad, double, double, chain(x, binet_above<3>(y)), !is_above<3>(y), \
+      chain(x, binet_below<3>(y)))                                                         \
+    X(binet_3_grad, double, double, chain(x, binet_above<4>(y)), !is_above<4>(y), \
+      chain(x, binet_below<4>(y)))                                                         \
+    X(binet_bregman, double, double, binet_bregman_above(x, y), is_binet_exception(x, y),      \
+      binet_bregman_exception(x, y))
+
+#define KULLBACK_TERNARY_REPAIRED(X)                                                       \
+    X(binet_bregman_grad_a, double, double, chain(x, -(z - y) * binet_above<2>(y)),            \
+      !is_above<2>(y) || is_binet_exception(y, z), chain(x, binet_bregman_slope_a_exception(y, z)))                                     \
+    X(binet_bregman_grad_b, double, double, chain(x, binet_slope_difference_above(y, z)), is_binet_exception(y, z), \
+      chain(x, binet_bregman_slope_b_exception(y, z)))
 
 }  // namespace kullback::KULLBACK_SET

@@ -32,6 +32,19 @@ def log_ndtr_diff(a: Tensor, b: Tensor) -> Tensor:
     return log_high + log1mexp(torch.special.log_ndtr(a) - log_high)
 
 
+def binet(x: Tensor) -> Tensor:
+    return torch.lgamma(x) - ((x - 0.5) * torch.log(x) - x + 0.5 * math.log(2 * math.pi))
+
+
+def binet_bregman(a: Tensor, b: Tensor) -> Tensor:
+    slope = torch.digamma(a) - torch.log(a) + 0.5 / a
+    return binet(b) - binet(a) - (b - a) * slope
+
+
+def log_i0(_: Tensor, x: Tensor) -> Tensor:
+    return torch.log(torch.special.i0e(x))
+
+
 # name: the best torch expression, and the arguments from two uniform numbers in (0, 1)
 RACES: dict[str, tuple[Callable[..., Tensor], Draw]] = {
     "expm1mx": (lambda x: torch.expm1(x) - x, lambda u, _: (0.5 + 4 * u,)),
@@ -45,6 +58,14 @@ RACES: dict[str, tuple[Callable[..., Tensor], Draw]] = {
     "lgamma_bregman": (lgamma_bregman, lambda u, v: (0.1 + u, 2 + 3 * v)),
     "log_ndtr": (torch.special.log_ndtr, lambda u, _: (10 * u - 8,)),
     "log_ndtr_diff": (log_ndtr_diff, lambda u, v: (u - 3, v - 1)),
+    "binet": (binet, lambda u, _: (0.3 + 2 * u,)),
+    "binet_bregman": (binet_bregman, lambda u, v: (0.3 + u, 2 + 3 * v)),
+    "log_iv": (lambda nu, x: log_i0(nu, x) + x, lambda u, _: (0 * u, 0.5 + 60 * u)),
+    "log_ive": (log_i0, lambda u, _: (0 * u, 0.5 + 60 * u)),
+    "bessel_ratio": (
+        lambda _, x: torch.special.i1e(x) / torch.special.i0e(x),
+        lambda u, _: (0 * u, 0.5 + 60 * u),
+    ),
 }
 
 

@@ -48,13 +48,22 @@ inline T clamp_exponent(T x) {
     return below < F::kSmallestExponent ? F::kSmallestExponent : below;
 }
 
+// factor e^x, rounded to a subnormal number once.
 template <class T>
-inline T exp_of(T x) {
-    const ExpParts<T> e = split_exp(clamp_exponent(x));
+inline T exp_times(T x, T factor) {
+    // Clamped below where a large factor is lost too, and above where 2^n still has a half.
+    const T lowest = T(1.6) * Format<T>::kSmallestExponent;
+    const T capped = x > Format<T>::kLargestExponent ? Format<T>::kLargestExponent : x;
+    const ExpParts<T> e = split_exp(capped < lowest ? lowest : capped);
     // In two steps: 2^n alone overflows at the top and is subnormal at the bottom of the range.
     const T half = (e.n * T(0.5) + Format<T>::kRound) - Format<T>::kRound;
-    const T value = ((e.r + e.tail) + T(1)) * power_of_two(half) * power_of_two(e.n - half);
+    const T value = factor * ((e.r + e.tail) + T(1)) * power_of_two(half) * power_of_two(e.n - half);
     return x > Format<T>::kLargestExponent ? kInfinity<T> : value;
+}
+
+template <class T>
+inline T exp_of(T x) {
+    return exp_times(x, T(1));
 }
 
 // e^x - 1: relative accuracy at 0, where n = 0 leaves r + tail.

@@ -87,21 +87,35 @@ inline T log1p_of(T x) {
 // have become a product. Outside, f - x = (m - u) - c with u = 2^k m, and k log 2 joins whichever part is exact: m - u for
 // k = 1 and -1, where it is a power of two times u; m below, where the two cancel.
 //
-// For float only the polynomial is evaluated in float: its term is small, the others enter the result whole.
+inline double log1pmx_inside(double x) {
+    const double u = 1 + x;
+    const double c = u > 2 ? 1 - (u - x) : x - (u - 1);
+    const Scaled<double> u2 = split_log(u);
+    const bool near = (x < 0 ? -2 * x : x) < 1.2;
+    const double f = near ? x : u2.mantissa - 1;
+    const double s = f / (2 + f), square = s * s;
+    const double tail = s * (2 * square * atanh_remainder(square) - f);
+    const double k = u2.exponent, m = u2.mantissa;
+    const double multiple = k * Format<double>::kLog2High;
+    const double apart = multiple + (m - u), joined = (multiple + m) - u;
+    const double rest = tail + (k * Format<double>::kLog2Low + (c / u - c));
+    return near ? tail : (k < -1 ? joined : apart) + rest;
+}
+
+// A float in double: 1 + x and x - f are exact enough as they stand. Only the polynomial is evaluated in float, because
+// its term is small beside the others.
+inline float log1pmx_inside(float x) {
+    const double wide = x, u = 1 + wide;
+    const double k = double(split_log(float(u)).exponent);
+    const double f = k == 0 ? wide : u * power_of_two(-k) - 1;
+    const double s = f / (2 + f), square = s * s;
+    const double tail = s * (2 * square * double(atanh_remainder(float(square))) - f);
+    return float((k * 0.6931471805599453 + (f - wide)) + tail);
+}
+
 template <class T>
 inline T log1pmx_of(T x) {
-    const T u = T(1) + x;
-    const T c = u > T(2) ? T(1) - (u - x) : x - (u - T(1));
-    const Scaled<T> u2 = split_log(u);
-    const bool near = (x < T(0) ? T(-2) * x : x) < T(1.2);
-    const T f = near ? x : u2.mantissa - T(1);
-    const double s = double(f) / (2.0 + double(f)), square = s * s;
-    const double tail = s * (2 * square * double(atanh_remainder(T(square))) - double(f));
-    const double k = double(u2.exponent), m = double(u2.mantissa), whole = double(u);
-    const double multiple = k * Format<double>::kLog2High;
-    const double apart = multiple + (m - whole), joined = (multiple + m) - whole;
-    const double rest = tail + (k * Format<double>::kLog2Low + double(c / u - c));
-    const T value = T(near ? tail : (k < -1 ? joined : apart) + rest);
+    const T value = log1pmx_inside(x);
     const T above = x == kInfinity<T> ? -kInfinity<T> : value;
     return x > T(-1) ? above : (x == T(-1) ? -kInfinity<T> : kNaN<T>);
 }

@@ -1,10 +1,8 @@
-"""The special functions that have a native kernel, each with its pure-torch reference and its first derivatives.
-
-Without a kernel, because the reference is what they cost: the derivatives of Binet's remainder, differences of normal
-distribution functions and Bessel functions.
-"""
+"""The special functions that have a native kernel, each with its pure-torch reference and its first derivatives."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from kullback._core import special as reference
 from kullback.kernels.elementwise import Elementwise
@@ -25,4 +23,30 @@ lgamma_bregman = Elementwise(
     reference.lgamma_bregman,
     arguments="ab",
     gradients=["lgamma_bregman_grad_a", "lgamma_bregman_grad_b"],
+)
+log_ndtr_diff = Elementwise(
+    "log_ndtr_diff",
+    reference.log_ndtr_diff,
+    arguments="ab",
+    gradients=["log_ndtr_diff_grad_a", "log_ndtr_diff_grad_b"],
+)
+# The order has no derivative: the public functions refuse it, and here it is infinite rather than plausible.
+log_iv = Elementwise("log_iv", reference.log_iv, arguments=("nu", "x"), gradients=["bessel_order_grad", "log_iv_grad"])
+log_ive = Elementwise(
+    "log_ive", reference.log_ive, arguments=("nu", "x"), gradients=["bessel_order_grad", "log_ive_grad"]
+)
+bessel_ratio = Elementwise(
+    "bessel_ratio", reference.bessel_ratio, arguments=("nu", "x"), gradients=["bessel_order_grad", "bessel_ratio_grad"]
+)
+binet = [
+    Elementwise(
+        f"binet_{order}", partial(reference.binet, order=order), arguments="x", gradients=[f"binet_{order}_grad"]
+    )
+    for order in range(4)
+]
+binet_bregman = Elementwise(
+    "binet_bregman",
+    reference.binet_bregman,
+    arguments="ab",
+    gradients=["binet_bregman_grad_a", "binet_bregman_grad_b"],
 )

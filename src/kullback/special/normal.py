@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from kullback._core import special as reference
 from kullback.kernels import special as kernels
-from kullback.kernels.arguments import two
 
 
 def log_ndtr(x: Tensor) -> Tensor:
@@ -47,5 +45,4 @@ def log_ndtr_diff(a: Tensor | float, b: Tensor | float) -> Tensor:
         >>> f"{log_ndtr_diff(torch.tensor(30.0, dtype=torch.float64), 31.0):.11f}"
         '-454.32124395634'
     """
-    a, b = two("log_ndtr_diff", ("a", "b"), a, b)
-    return reference.log_ndtr_diff(a, b)
+    return kernels.log_ndtr_diff(a, b)

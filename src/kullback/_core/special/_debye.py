@@ -13,7 +13,7 @@ from kullback._core.special._precision import horner
 # At ν ≥ 30 the first term left out of Debye's series is below 1e-18; so is Hankel's where `is_far_above` holds.
 DEBYE_FROM = 30
 _DEBYE_TERMS = 13
-_HANKEL_TERMS = 24
+_HANKEL_TERMS = 30
 
 _Polynomial = dict[int, Fraction]
 
@@ -85,7 +85,7 @@ def debye_ratio(nu: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def is_far_above(nu: Tensor, x: Tensor) -> Tensor:
     """Where Hankel's series holds: its terms fall like (ν²/2x)^k/k! and then like k!/(2x)^k."""
-    return x >= 0.5 * nu * nu + 50
+    return x >= 0.5 * nu * nu + 40
 
 
 def hankel(nu: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from kullback._core.special._binet_coefficients import LGAMMA_ABOVE_ONE
 from kullback._core.special._debye import DEBYE_FROM, debye_log, debye_ratio, hankel, is_far_above
 from kullback._core.special._derivatives import attach, refuse_derivative, split_point
-from kullback._core.special._precision import widen
+from kullback._core.special._precision import horner, widen
 
 # For ν < 30 and x ≤ 50 the 68th term of the power series is below 1e-20 of the sum.
 _SERIES_TO = 50.0
@@ -61,7 +62,8 @@ def _power_series(nu: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     total = torch.zeros_like(x)
     for k in reversed(range(1, _SERIES_TERMS)):
         total = quarter / (k * (nu + k)) * (1 + total)
-    power = torch.xlogy(nu, 0.5 * x) - torch.lgamma(nu + 1)
+    log_gamma = torch.where(nu <= 1, nu * horner(nu, LGAMMA_ABOVE_ONE), torch.lgamma(nu + 1))
+    power = torch.xlogy(nu, 0.5 * x) - log_gamma
     log_sum = torch.log1p(total)
     # From x = 1 on, e^-x times the sum is formed before the logarithm, which then does not cancel against x.
     scaled = torch.where(x < 1, log_sum - x, torch.log((1 + total) * torch.exp(-x)))

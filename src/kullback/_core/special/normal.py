@@ -155,13 +155,16 @@ class _Interval:
         exponent, exponent_low = two_product(gap, total)
         exponent_low = exponent_low + (gap * total_low + gap_low * total)
         correction = torch.where(torch.isfinite(exponent_low), 1 - 0.5 * exponent_low, 1.0)
-        decay = torch.exp(-0.5 * exponent) * correction
+        # Its root, because the square may be subnormal where what is made of it is not.
+        root = torch.exp(-0.25 * exponent)
+        decay = root * (root * correction)
         ratio, beyond = mills(t), decay * mills(s)
         relative = ratio - beyond
         high = 1 / relative
         # The hazard rate of the whole tail exceeds |b| by the excess; cutting the tail at a adds the rest.
         excess = mills_excess(t) + beyond / (ratio * relative)
-        return torch.log(_DENSITY_AT_0 * relative) - 0.5 * t * t, decay * high, high, excess
+        low = root * (root * correction * high)
+        return torch.log(_DENSITY_AT_0 * relative) - 0.5 * t * t, low, high, excess
 
     @staticmethod
     def _central(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
