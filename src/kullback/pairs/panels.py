@@ -8,8 +8,6 @@ References:
 
 from __future__ import annotations
 
-import functools
-
 import torch
 from torch import Tensor
 
@@ -43,13 +41,15 @@ _KRONROD = [
 _GAUSS = [0.29552422471475287, 0.26926671930999635, 0.21908636251598204, 0.14945134915058059, 0.06667134430868814]
 
 
-@functools.cache
 def _rule() -> tuple[list[float], list[float], list[float]]:
     """Nodes on [0, 1], Kronrod weights and Gauss weights."""
     gauss = [0.0 if k % 2 == 0 else _GAUSS[k // 2] for k in range(len(_NODES))]
     mirrored = [[*reversed(side[1:]), *side] for side in (_KRONROD, gauss)]
     nodes = [*(-x for x in reversed(_NODES[1:])), *_NODES]
     return [(1 + x) / 2 for x in nodes], [w / 2 for w in mirrored[0]], [w / 2 for w in mirrored[1]]
+
+
+_RULE = _rule()
 
 
 def panels(low: Tensor, high: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -60,7 +60,7 @@ def panels(low: Tensor, high: Tensor, count: int) -> tuple[Tensor, Tensor, Tenso
         high: Where it ends.
         count: Number of panels.
     """
-    nodes, kronrod, gauss = (torch.tensor(side, dtype=low.dtype, device=low.device) for side in _rule())
+    nodes, kronrod, gauss = (torch.tensor(side, dtype=low.dtype, device=low.device) for side in _RULE)
     index = torch.arange(count, dtype=low.dtype, device=low.device).unsqueeze(-1)
     unit = ((index + nodes) / count).flatten()
     width = ((high - low) / count).unsqueeze(-1)
