@@ -4,9 +4,6 @@ import pytest
 
 from tests.pairs.contract import SLOW_TO_TRACE
 
-# Families whose formulas or constructors Dynamo cannot capture yet; strict, so that the line goes when it can.
-NOT_TRACEABLE = {"ContinuousBernoulli", "Multinomial", "OneHotCategorical"}
-
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" in metafunc.fixturenames:
@@ -20,5 +17,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         if {case.p.__name__, case.q.__name__} & SLOW_TO_TRACE:
             item.add_marker(pytest.mark.slow)
-        elif case.p.__name__ in NOT_TRACEABLE:
-            item.add_marker(pytest.mark.xfail(strict=True, reason="Dynamo cannot capture it yet"))

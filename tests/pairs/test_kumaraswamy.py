@@ -1,12 +1,12 @@
 """KL(Kumaraswamy ‖ ·)."""
 
 import torch
-from torch.distributions import Kumaraswamy
+from torch.distributions import Beta, Kumaraswamy
 
 from kullback.pairs.dispatch import kl_divergence, kl_with_error
 from tests.pairs.contract import *  # noqa: F403
 
-CASES = [Case(Kumaraswamy, Kumaraswamy)]  # noqa: F405
+CASES = [Case(Kumaraswamy, Kumaraswamy), Case(Kumaraswamy, Beta)]  # noqa: F405
 
 
 def test_equal_first_concentrations_are_exponential_laws():
@@ -24,3 +24,14 @@ def test_error_is_small_and_said_to_be_an_estimate():
     assert result.method == "integral"
     assert not result.certified
     assert 0 <= result.error.item() < 1e-10 * result.value.item()
+
+
+def test_kumaraswamy_laws_that_are_beta_laws():
+    """Kumaraswamy(1, b) is Beta(1, b), Kumaraswamy(a, 1) is Beta(a, 1)."""
+    a = torch.tensor([1.0, 1.0, 1.0, 0.5, 1e3], dtype=torch.float64)
+    b = torch.tensor([1e-3, 3.0, 1e6, 1.0, 1.0], dtype=torch.float64)
+    for factor in (1 + 1e-9, 1.5):
+        q = Beta(a * factor, b / factor)
+        value = kl_divergence(Kumaraswamy(a, b), q)
+        torch.testing.assert_close(value, kl_divergence(Beta(a, b), q), rtol=1e-10, atol=0)
+        assert (kl_divergence(Kumaraswamy(a, b), Beta(a, b)) < 1e-28).all()

@@ -6,6 +6,7 @@ from torch.distributions import Independent, Laplace, LowRankMultivariateNormal,
 
 from kullback import NoRouteError
 from kullback.pairs.dispatch import kl_divergence, kl_method
+from kullback.special import log1pmx
 from tests.pairs.contract import *  # noqa: F403
 from tests.pairs.contract import close, read_table, tensors
 
@@ -89,3 +90,17 @@ def test_halves_agree_with_one_solve():
     lower = [torch.randn(size, size, dtype=torch.float64).tril(-1) / size + torch.eye(size).double() for _ in range(2)]
     p, q = (MultivariateNormal(torch.zeros(size, dtype=torch.float64), scale_tril=t) for t in lower)
     torch.testing.assert_close(kl_divergence(p, q), torch.distributions.kl_divergence(p, q), rtol=1e-10, atol=0)
+
+
+@pytest.mark.parametrize("step", [0.3, 1e-2, 1e-9])
+def test_low_rank_in_many_dimensions_forms_no_square_matrix(step: float) -> None:
+    """A covariance scaled by 1 + ε: ½n·(ε − log(1 + ε)); the n × n matrices would take 3 GB each."""
+    n, generator = 20_000, torch.Generator().manual_seed(0)
+    factor = torch.randn(n, 5, generator=generator, dtype=torch.float64)
+    diagonal, loc = torch.rand(n, generator=generator, dtype=torch.float64) + 0.5, torch.zeros(n).double()
+    p = LowRankMultivariateNormal(loc, factor * math.sqrt(1 + step), diagonal * (1 + step))  # noqa: F405
+    value = kl_divergence(p, LowRankMultivariateNormal(loc, factor, diagonal)).item()
+    e = torch.tensor((1 + step) - 1, dtype=torch.float64)
+    # Scaled numbers are rounded; over 1e-9 that is a relative 1e-7 each.
+    wanted = -n / 2 * log1pmx(e).item()
+    assert value == pytest.approx(wanted, rel=1e-11 + 1e-16 / step)

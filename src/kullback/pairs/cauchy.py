@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.distributions import Cauchy
+from torch.distributions import Cauchy, Normal
 
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
@@ -14,6 +14,13 @@ from kullback.pairs.registry import register
 def kl_cauchy_cauchy(p: Cauchy, q: Cauchy) -> Tensor:
     """See `cauchy_cauchy`."""
     return cauchy_cauchy(*read(p, "loc", "scale"), *read(q, "loc", "scale"))
+
+
+@register(Cauchy, Normal, method="infinite", source="a Cauchy has no variance")
+def kl_cauchy_normal(p: Cauchy, q: Normal) -> Tensor:
+    """Infinite everywhere, with a zero gradient."""
+    same = cauchy_cauchy(*read(p, "loc", "scale"), *read(q, "loc", "scale"))
+    return torch.where(torch.ones_like(same, dtype=torch.bool), torch.inf, same)
 
 
 def cauchy_cauchy(loc_p: Tensor, scale_p: Tensor, loc_q: Tensor, scale_q: Tensor) -> Tensor:

@@ -8,18 +8,27 @@ g = −log(1 − y^ρ) with rate b_q, ρ = a_q/a. For θ = log ρ, φ(t) = eᵗ 
 D ≥ 0 the Bregman divergence of θ ↦ −log(1 − exp(−L·e^θ)) from 0 to θ; every term is of second order near equality. For
 b < 1 the last two are E[L·φ(θ) − D] + b·E[D], both non-negative. Expectations are trapezoidal sums in logit(y), where
 integrands are analytic in a strip of half-width π/2 and decay exponentially: 400 nodes leave an error of 1e-14.
+
+Against Beta(α, β), with θ = −log a so that g = −log(1−x),
+
+    log q/p = c − (α/a − 1)·L − (β − b)·v − (β − 1)·(g − v) = c − (α/a − 1)·L − (β − 1)·g + (b − 1)·v.
+
+Beta laws and Kumaraswamy laws meet at a = α = 1, b = β, where the first form has only small terms, and at a = α,
+b = β = 1, where the second has; c is written accordingly. KL = −E log q/p, or E φ(log q/p) where that cancels.
 """
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.distributions import Kumaraswamy
+from torch.distributions import Beta, Kumaraswamy
 
+from kullback.pairs.panels import panels
 from kullback.pairs.parameters import read
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
-from kullback.special import digamma, expm1mx, log1pmx
+from kullback.pairs.second_order import keeps_digits
+from kullback.special import digamma, expm1mx, lgamma_bregman, log1pmx
 
 _COUNT = 400
 _EULER = 0.5772156649015329
@@ -65,6 +74,64 @@ def kl_kumaraswamy_kumaraswamy(p: Kumaraswamy, q: Kumaraswamy) -> tuple[Tensor, 
     return value.clamp_min(0.0), error + 1e-14 * value.detach().abs()
 
 
+@register(
+    Kumaraswamy,
+    Beta,
+    method="integral",
+    source="−E log(q/p) over logit(xᵃ), E log x and E log(1−xᵃ) in closed form; near equality E φ(log q/p)",
+)
+def kl_kumaraswamy_beta(p: Kumaraswamy, q: Beta) -> tuple[Tensor, Tensor]:
+    """See the head of this file; the error is estimated from Gauss's nodes among Kronrod's."""
+    given = [*read(p, "concentration1", "concentration0"), *read(q, "concentration1", "concentration0")]
+    a, b, alpha, beta = torch.broadcast_tensors(*given)  # type: ignore[no-untyped-call]
+    theta, one = -torch.log(a), torch.ones_like(a)
+    by_first = (a - 1).abs() + (alpha - 1).abs() < (b - 1).abs() + (beta - 1).abs()
+    constant = torch.where(
+        by_first,
+        log_ratio(beta, b) - torch.log(a) - _log_beta_excess(alpha, beta),
+        log_ratio(alpha, a) - log_ratio(b, one) - _log_beta_excess(beta, alpha),
+    )
+    s, kronrod, gauss = _long_nodes(b.detach(), theta.detach())
+    tail = torch.log1p(torch.exp(-s.abs()))
+    length = torch.where(s > 0, tail, tail - s).clamp_min(1e-300)
+    v = torch.where(s > 0, tail + s, tail)
+    shift = -_log_ratio_of_gaps(length, theta.unsqueeze(-1))
+    density = b.unsqueeze(-1) * torch.exp(-length - b.unsqueeze(-1) * v)
+    slope = (alpha - a) / a
+    terms = slope * (_EULER + digamma(b + 1)), (beta - b) / b
+    # g − v is small where y is, and tends to −θ for y → 1.
+    base = torch.where(b >= 1, 0.0, theta)
+    means = [(weight * density * (shift + base.unsqueeze(-1))).sum(-1) - base for weight in (kronrod, gauss)]
+    far, coarse = (terms[0] + terms[1] + (beta - 1) * mean - constant for mean in means)
+    size = constant.abs() + terms[0].abs() + terms[1].abs() + ((beta - 1) * means[0]).abs()
+    apart = keeps_digits(far, size).unsqueeze(-1)
+    x, y, first = (value.unsqueeze(-1) for value in (b, beta, by_first))
+    ends = torch.where(first, (y - x) * v + (y - 1) * shift, (y - 1) * (v + shift) - (x - 1) * v)
+    log_q_over_p = constant.unsqueeze(-1) - slope.unsqueeze(-1) * length - ends
+    second = density * expm1mx(torch.where(apart, 0.0, log_q_over_p))
+    value = torch.where(apart.squeeze(-1), far, (kronrod * second).sum(-1))
+    error = torch.where(apart.squeeze(-1), far - coarse, ((kronrod - gauss) * second).sum(-1)).detach().abs()
+    return value, error
+
+
+def _log_beta_excess(x: Tensor, y: Tensor) -> Tensor:
+    """log(y·B(x, y)), 0 at x = 1, where it is the difference of two steps of log Γ from 1 and from 1 + y."""
+    step = (x - 1) * (digamma(y + 1) + _EULER)
+    return lgamma_bregman(torch.ones_like(x), x) - lgamma_bregman(y + 1, y + x) - step
+
+
+def _long_nodes(b: Tensor, theta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Nodes of s = logit(y) with two sets of weights: even panels where −log(1−x) bends, growing ones in the tail."""
+    low, exponent = -b.clamp_min(1.0).log() - 48.0, 48.0 / b
+    high = torch.where(exponent > 40, exponent, torch.log(torch.expm1(exponent.clamp_max(40.0))))
+    middle = torch.minimum(high, theta.clamp_min(0.0) + 10.0)
+    s, kronrod, gauss = panels(low, middle, 20)
+    u, *weights = panels(torch.zeros_like(b), torch.asinh(high - middle), 8)
+    outer = [weight * torch.cosh(u) for weight in weights]
+    nodes = torch.cat([s, middle.unsqueeze(-1) + torch.sinh(u)], -1)
+    return nodes, torch.cat([kronrod, outer[0]], -1), torch.cat([gauss, outer[1]], -1)
+
+
 def _nodes(b: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
     """Weights under p and −log y at fixed nodes s = logit(y); they follow the parameters without a derivative."""
     scale, reach = b.detach().clamp_min(1.0).log(), theta.detach().clamp_min(0.0)
@@ -81,12 +148,8 @@ def _integrands(x: Tensor, theta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """At x = L: g − v, the divergence D, and L·φ(θ) − D."""
     x, theta = torch.broadcast_tensors(x, theta)  # type: ignore[no-untyped-call]
     phi = expm1mx(theta)
-    d = x * torch.expm1(theta)
-    grown = torch.expm1(x)
-    z = -torch.expm1(-d) / grown
-    middle = z.abs() < 0.5
-    apart = torch.log(-torch.expm1(-x * torch.exp(theta))) - torch.log(-torch.expm1(-x))
-    log_ratio_z = torch.where(middle, torch.log1p(torch.where(middle, z, 0.0)), apart)
+    grown, z, middle = _relative_gap(x, theta)
+    log_ratio_z = _log_ratio_of_gaps(x, theta)
     close = theta.abs() < 1
     inner = torch.where(close, theta, 0.0)
     z_inner = torch.where(close & middle, z, 0.0)
@@ -98,3 +161,17 @@ def _integrands(x: Tensor, theta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     tail = sum((c * u**k * expm1mx(k * t) for k, c in _SERIES), torch.zeros_like(u))
     half = 0.5 * u * expm1mx(t)
     return -log_ratio_z, torch.where(short, half + tail, general), torch.where(short, half - tail, x * phi - general)
+
+
+def _relative_gap(x: Tensor, theta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """e^L − 1, z = (1 − exp(−L·e^θ))/(1 − e^(−L)) − 1, and where z is small."""
+    grown = torch.expm1(x)
+    z = -torch.expm1(-x * torch.expm1(theta)) / grown
+    return grown, z, z.abs() < 0.5
+
+
+def _log_ratio_of_gaps(x: Tensor, theta: Tensor) -> Tensor:
+    """V − g = log[(1 − exp(−L·e^θ))/(1 − e^(−L))] at x = L."""
+    _, z, middle = _relative_gap(x, theta)
+    apart = torch.log(-torch.expm1(-x * torch.exp(theta))) - torch.log(-torch.expm1(-x))
+    return torch.where(middle, torch.log1p(torch.where(middle, z, 0.0)), apart)

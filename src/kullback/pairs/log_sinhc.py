@@ -6,7 +6,6 @@ B(x) = |x|/2 − log|x| + log(1 − e^−|x|).
 
 from __future__ import annotations
 
-import functools
 import math
 from fractions import Fraction
 
@@ -21,19 +20,27 @@ _TERMS = 20
 _SHORT = 4.0
 
 
-@functools.cache
-def _series(order: int) -> list[float]:
-    """Coefficients of the order-th derivative of B, by powers x⁰ or x¹, then every second."""
-    bernoulli = [Fraction(1)]
+def _bernoulli() -> list[Fraction]:
+    found = [Fraction(1)]
     for m in range(1, 2 * _TERMS + 1):
-        bernoulli.append(-sum((math.comb(m + 1, k) * bernoulli[k] for k in range(m)), Fraction()) / (m + 1))
-    found = []
-    for k in range(1, _TERMS + 1):
-        power = 2 * k - order
-        if power >= 0:
-            factor = Fraction(math.factorial(2 * k), math.factorial(power))
-            found.append(float(bernoulli[2 * k] * factor / (2 * k * math.factorial(2 * k))))
+        found.append(-sum((math.comb(m + 1, k) * found[k] for k in range(m)), Fraction()) / (m + 1))
     return found
+
+
+def _series(order: int, bernoulli: list[Fraction]) -> list[float]:
+    """Coefficients of the order-th derivative of B, by powers x⁰ or x¹, then every second."""
+    powers = [(k, 2 * k - order) for k in range(1, _TERMS + 1) if 2 * k >= order]
+    return [float(bernoulli[2 * k] / (2 * k * math.factorial(power))) for k, power in powers]
+
+
+def _legendre(count: int) -> list[tuple[float, float]]:
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    return list(zip(((nodes + 1) / 2).tolist(), (weights / 2).tolist(), strict=True))
+
+
+# Made on import: Dynamo, which follows the functions below, must not follow these.
+_SERIES = [_series(order, _bernoulli()) for order in range(5)]
+_NODES = _legendre(14)
 
 
 def log_sinhc(x: Tensor, order: int) -> Tensor:
@@ -58,7 +65,7 @@ def log_sinhc(x: Tensor, order: int) -> Tensor:
 
 def _horner(x: Tensor, order: int) -> Tensor:
     square, total = x * x, torch.zeros_like(x)
-    for coefficient in reversed(_series(order)):
+    for coefficient in reversed(_SERIES[order]):
         total = total * square + coefficient
     return total * (x if order % 2 else (square if order == 0 else 1.0))
 
@@ -74,18 +81,12 @@ def mean_distance(x: Tensor) -> Tensor:
     return torch.where(x.abs() <= 2, 0.5 - log_sinhc(x, 1).abs(), 1 / size - torch.exp(-size) / -torch.expm1(-size))
 
 
-@functools.cache
-def _nodes() -> tuple[list[float], list[float]]:
-    nodes, weights = np.polynomial.legendre.leggauss(14)
-    return ((nodes + 1) / 2).tolist(), (weights / 2).tolist()
-
-
 def log_sinhc_bregman(a: Tensor, b: Tensor, difference: Tensor) -> tuple[Tensor, Tensor]:
     """B(b) − B(a) − (b − a) B′(a) and B′(b) − B′(a), where the difference b − a is known better than b and a."""
     short = difference.abs() <= _SHORT
     step = torch.where(short, difference, 0.0)
     remainder, rise = torch.zeros_like(step), torch.zeros_like(step)
-    for t, weight in zip(*_nodes(), strict=True):
+    for t, weight in _NODES:
         bend = weight * log_sinhc(a + t * step, 2)
         remainder, rise = remainder + (1 - t) * bend, rise + bend
     value = torch.where(short, step * step * remainder, _far(a, b, difference))

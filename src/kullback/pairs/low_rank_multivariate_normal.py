@@ -1,14 +1,22 @@
-r"""KL(LowRankMultivariateNormal ‖ itself), Σ = D + UUᵀ on both sides.
+r"""KL(LowRankMultivariateNormal ‖ itself), Σ = D + UUᵀ on both sides, in O(n·k²): no n × n matrix is formed.
 
 With A = D_q^{-½}U_q and C = I + AᵀA = KKᵀ, a square root of the whitened inverse needs only k × k factors:
 
-    (I + AAᵀ)⁻¹ = FFᵀ,    F = I − A·K⁻ᵀ(I + K)⁻¹Aᵀ,    FᵀA = A·(I + Kᵀ)⁻¹K⁻¹(I + K).
+    (I + AAᵀ)⁻¹ = FFᵀ,    F = I − oᵀi,    o = K⁻¹Aᵀ,  i = (I + K)⁻¹Aᵀ,    FᵀA = iᵀ·K⁻¹(I + K).
 
-No Cholesky factor of the n × n matrix is formed, whose condition grows with the square of U; the difference of the two
-matrices is E = Fᵀ[D_p/D_q − 1 + ΔB·(A + ΔB)ᵀ + A·ΔBᵀ]F, ΔB = D_q^{-½}(U_p − U_q), exact near equality.
+The difference of the two matrices is E = Fᵀ[ρ + ΔB·(A + ΔB)ᵀ + A·ΔBᵀ]F with ρ = D_p/D_q − 1 and
+ΔB = D_q^{-½}(U_p − U_q), exact near equality, and 2KL = tr E − log det(I + E) + ‖FᵀD_q^{-½}Δμ‖². As E = ρ + VSVᵀ with
+the 4k columns V = [iᵀ, ρoᵀ, FᵀΔB, FᵀA],
+
+    tr E − log det(I + E) = Σ [ρ − log(1+ρ)] + tr(S·Vᵀρ(1+ρ)⁻¹V) + f(S·Vᵀ(1+ρ)⁻¹V),    f(M) = tr M − log det(I + M),
+
+every term of second order; for small M, f(M) = ∫₀¹ t·tr(M(I + tM)⁻¹M)dt by eight of Gauss's nodes. Away from equality
+the determinants of both capacitance matrices take the place of f.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,36 +26,61 @@ from kullback.pairs.multivariate_normal import SOURCE, kl_gaussian_gaussian
 from kullback.pairs.parameters import working
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
-from kullback.pairs.relative_factor import NEAR, trace_minus_log_det
+from kullback.pairs.relative_factor import NEAR
+from kullback.special import log1pmx
+
+# Gauss–Legendre on [0, 1].
+_NODES = [0.019855071751231884, 0.10166676129318664, 0.2372337950418355, 0.4082826787521751]
+_WEIGHTS = [0.05061426814518813, 0.11119051722668724, 0.15685332293894363, 0.18134189168918099]
+# Scales below this are not divided out of V.
+_TINY = 1e-30
+
+
+class _Change(NamedTuple):
+    """What E consists of.
+
+    Attributes:
+        rho: D_p/D_q − 1.
+        log_diagonal: log(D_p/D_q).
+        outer: K⁻¹Aᵀ, k × n.
+        inner: (I + K)⁻¹Aᵀ, k × n.
+        root_moved: FᵀΔB, n × k.
+        root_a: FᵀA, n × k.
+    """
+
+    rho: Tensor
+    log_diagonal: Tensor
+    outer: Tensor
+    inner: Tensor
+    root_moved: Tensor
+    root_a: Tensor
 
 
 @register(
     LowRankMultivariateNormal,
     LowRankMultivariateNormal,
-    source="½[tr E − log det(I + E) + ‖Fᵀ D_q^{-½}Δμ‖²], FFᵀ = (I + AAᵀ)⁻¹ by the capacitance matrix",
+    source="½[tr E − log det(I + E) + ‖Fᵀ D_q^{-½}Δμ‖²], FFᵀ = (I + AAᵀ)⁻¹ by the capacitance matrix, in O(n·k²)",
 )
 def kl_low_rank_low_rank(p: LowRankMultivariateNormal, q: LowRankMultivariateNormal) -> Tensor:
-    """Near equality by the Cholesky factor of I + E, else by the determinants of the capacitance matrices."""
-    scale = working(q._unbroadcasted_cov_diag).sqrt().unsqueeze(-1)
-    ratio = working(p._unbroadcasted_cov_diag), working(q._unbroadcasted_cov_diag)
+    """See the head of this file."""
+    diagonal_p, diagonal_q = working(p._unbroadcasted_cov_diag), working(q._unbroadcasted_cov_diag)
+    scale = diagonal_q.sqrt().unsqueeze(-1)
     factor_p, factor_q = _same_rank(working(p._unbroadcasted_cov_factor), working(q._unbroadcasted_cov_factor))
     a, moved = factor_q / scale, (factor_p - factor_q) / scale
     capacitance = torch.linalg.cholesky(_eye(a.shape[-1], a) + a.mT @ a)
     plus = capacitance + _eye(a.shape[-1], a)
     solve = torch.linalg.solve_triangular
-    inner = solve(plus, a.mT, upper=False)
-    outer = solve(capacitance, a.mT, upper=False)
-    root = _eye(a.shape[-2], a) - outer.mT @ inner
+    inner, outer = solve(plus, a.mT, upper=False), solve(capacitance, a.mT, upper=False)
     root_a = inner.mT @ solve(capacitance, plus, upper=False)
-    root_moved = root.mT @ moved
-    relative = ((ratio[0] - ratio[1]) / ratio[1]).unsqueeze(-1)
-    e = root.mT @ (relative * root) + root_moved @ (root_a + root_moved).mT + root_a @ root_moved.mT
-    shift = root.mT @ ((working(p.loc) - working(q.loc)).unsqueeze(-1) / scale)
-    own = factor_p / working(p._unbroadcasted_cov_diag).sqrt().unsqueeze(-1)
+    rho = (diagonal_p - diagonal_q) / diagonal_q
+    log_diagonal = log_ratio(diagonal_p, diagonal_q)
+    change = _Change(rho, log_diagonal, outer, inner, moved - inner.mT @ (outer @ moved), root_a)
+    own = factor_p / diagonal_p.sqrt().unsqueeze(-1)
     capacitance_p = torch.linalg.cholesky(_eye(own.shape[-1], own) + own.mT @ own)
-    log_det = log_ratio(*ratio).sum(-1) + 2 * (_log_det(capacitance_p) - _log_det(capacitance))
-    matrix = _matrix_part(e, log_det)
-    divergence: Tensor = 0.5 * (matrix + shift.square().sum((-2, -1)))
+    log_det = 2 * (_log_det(capacitance_p) - _log_det(capacitance))
+    offset = (working(p.loc) - working(q.loc)).unsqueeze(-1) / scale
+    shift = offset - inner.mT @ (outer @ offset)
+    divergence: Tensor = 0.5 * (_matrix_part(change, log_det) + shift.square().sum((-2, -1)))
     return divergence
 
 
@@ -57,20 +90,54 @@ def kl_low_rank_multivariate_normal_multivariate_normal(p: LowRankMultivariateNo
     return kl_gaussian_gaussian(p, q)
 
 
-def _matrix_part(e: Tensor, log_det: Tensor) -> Tensor:
-    """The trace of E minus log det(I + E)."""
-    near = e.detach().square().sum((-2, -1)) < NEAR
-    safe = torch.where(near[..., None, None], e, 0.0)
-    eye = _eye(e.shape[-1], e)
-    factor = torch.linalg.cholesky(eye + safe)
-    w = factor - eye
-    # The factor is right to eps; a Newton step on W + Wᵀ + WWᵀ = E makes W right to eps·‖W‖.
-    residual = safe - (w + w.mT + w @ w.mT)
-    whitened = torch.linalg.solve_triangular(factor, residual, upper=False)
-    whitened = torch.linalg.solve_triangular(factor, whitened.mT, upper=False)
-    half = whitened.tril(-1) + 0.5 * torch.diag_embed(whitened.diagonal(dim1=-2, dim2=-1))
-    close = trace_minus_log_det(w + factor @ half, factor.diagonal(dim1=-2, dim2=-1).log())
-    return torch.where(near, close, e.diagonal(dim1=-2, dim2=-1).sum(-1) - log_det)
+def _matrix_part(c: _Change, log_det: Tensor) -> Tensor:
+    """The trace of E minus log det(I + E); `log_det` is that of the capacitance matrices."""
+    small = c.rho.abs() < 0.5
+    diagonal = torch.where(small, -log1pmx(torch.where(small, c.rho, 0.0)), c.rho - c.log_diagonal).sum(-1)
+    moved = (c.root_moved * (2 * c.root_a + c.root_moved)).sum((-2, -1))
+    far = moved - (c.rho * c.outer.square().sum(-2)).sum(-1) - log_det
+    close, near = _second_order(c._replace(rho=torch.where(small.all(-1, keepdim=True), c.rho, 0.0)))
+    return diagonal + torch.where(near & small.all(-1), close, far)
+
+
+def _second_order(c: _Change) -> tuple[Tensor, Tensor]:
+    """tr(S·Vᵀρ(1+ρ)⁻¹V) + f(S·Vᵀ(1+ρ)⁻¹V), and where it holds.
+
+    ρ and FᵀΔB are small; V has them divided by their norms and S multiplied, so that M is small in every entry.
+    """
+    k = c.root_a.shape[-1]
+    changed = c.rho.unsqueeze(-1) * c.outer.mT
+    by_rho, by_moved = (x.detach().square().sum((-2, -1)).sqrt().clamp_min(_TINY) for x in (changed, c.root_moved))
+    shape = torch.broadcast_shapes(changed.shape, c.root_moved.shape)  # type: ignore[no-untyped-call]
+    by_rho, by_moved = by_rho[..., None, None], by_moved[..., None, None]
+    columns = (c.inner.mT, changed / by_rho, c.root_moved / by_moved, c.root_a)
+    v = torch.cat([column.expand(shape) for column in columns], -1)
+    eye = _eye(k, c.root_a)
+    zero = torch.zeros_like(eye)
+    batch = shape[:-2]
+
+    def blocks(*rows: tuple[Tensor, ...]) -> Tensor:
+        return torch.cat([torch.cat([x.expand(*batch, k, k) for x in row], -1) for row in rows], -2)
+
+    s = blocks(
+        (c.outer @ changed, -by_rho * eye, zero, zero),
+        (-by_rho * eye, zero, zero, zero),
+        (zero, zero, by_moved * by_moved * eye, by_moved * eye),
+        (zero, zero, by_moved * eye, zero),
+    )
+    rho = c.rho.unsqueeze(-1)
+    middle = (s * (v.mT @ (rho / (1 + rho) * v))).sum((-2, -1))
+    m = s @ (v.mT @ (v / (1 + rho)))
+    near = m.detach().square().sum((-2, -1)) < NEAR
+    m = torch.where(near[..., None, None], m, 0.0)
+    nodes = torch.tensor(_NODES + [1 - t for t in reversed(_NODES)], dtype=m.dtype, device=m.device)
+    weights = torch.tensor(_WEIGHTS + _WEIGHTS[::-1], dtype=m.dtype, device=m.device)
+    each = m.unsqueeze(-3)
+    tilted = torch.linalg.solve(
+        _eye(4 * k, m) + nodes[:, None, None] * each, each.expand(*batch, len(nodes), 4 * k, 4 * k)
+    )
+    integral = (weights * nodes * (each * tilted.mT).sum((-2, -1))).sum(-1)
+    return middle + integral, near
 
 
 def _log_det(lower: Tensor) -> Tensor:

@@ -1,0 +1,99 @@
+"""KL(Normal ‖ StudentT) and KL(Normal ‖ Cauchy): Gaussian expectations of the logarithm of a heavy tail.
+
+With x = μ_p + σ_p·z, Q = ((x − μ_q)/σ_q)², ν degrees of freedom and f(ν) the logarithm of q's normaliser relative to a
+Gaussian's,
+
+    log q/p = f(ν) − log(σ_q/σ_p) − T,    T = (ν+1)/2·log(1 + Q/ν) − z²/2,    KL = −E log q/p.
+
+Where q is nearly Gaussian itself, T = (Q − z²)/2 + ν/2·log1pmx(Q/ν) + ½·log(1 + Q/ν) has only small terms, and KL is
+E φ(log q/p), φ(x) = eˣ − 1 − x. T is singular at the points z where Q = −ν, a distance σ_q√ν/σ_p from the real axis:
+the panels of the integral shrink towards them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.distributions import Cauchy, Normal, StudentT
+
+from kullback.pairs.gamma_half_step import log_half_step
+from kullback.pairs.panels import panels
+from kullback.pairs.parameters import read
+from kullback.pairs.ratios import log_ratio
+from kullback.pairs.registry import register
+from kullback.pairs.second_order import keeps_digits
+from kullback.special import expm1mx, log1pmx
+
+# Beyond this |z| a Gaussian has e^(−46) of its mass.
+_REACH = 9.6
+
+
+@register(
+    Normal,
+    StudentT,
+    method="integral",
+    source="log(σ_q/σ_p) − f(ν) + E[(ν+1)/2·log(1 + Q/ν) − z²/2]; near equality E φ(log q/p)",
+)
+def kl_normal_student_t(p: Normal, q: StudentT) -> tuple[Tensor, Tensor]:
+    """See the head of this file."""
+    return _divergence(*read(p, "loc", "scale"), *read(q, "loc", "scale", "df"))
+
+
+@register(Normal, Cauchy, method="integral", source="a Cauchy is a StudentT of one degree of freedom")
+def kl_normal_cauchy(p: Normal, q: Cauchy) -> tuple[Tensor, Tensor]:
+    """See KL(Normal ‖ StudentT)."""
+    loc_p, scale_p = read(p, "loc", "scale")
+    loc_q, scale_q = read(q, "loc", "scale")
+    return _divergence(loc_p, scale_p, loc_q, scale_q, torch.ones_like(scale_q))
+
+
+def _divergence(loc_p: Tensor, scale_p: Tensor, loc_q: Tensor, scale_q: Tensor, df: Tensor) -> tuple[Tensor, Tensor]:
+    ratio, rise = scale_p / scale_q, (scale_p - scale_q) / scale_q
+    given = log_ratio(scale_p, scale_q), ratio, rise, (loc_p - loc_q) / scale_q, df
+    log_scales, ratio, rise, shift, df = torch.broadcast_tensors(*given)  # type: ignore[no-untyped-call]
+    constant = log_half_step(df / 2) + log_scales
+    # Both signs of z − c as both signs of the shift: at equal locations the gradient to them is then exactly 0.
+    sides = torch.stack([shift, -shift], -1)
+    ratio, rise, df_ = (value.unsqueeze(-1) for value in (ratio, rise, df))
+    centre, distance = (-sides / ratio).detach(), (df_.sqrt() / ratio).detach()
+    z, kronrod, gauss = _nodes(centre, distance + torch.zeros_like(centre))
+    tilt = _tilt(z, *(value.unsqueeze(-1) for value in (ratio, rise, sides, df_)))
+    density = torch.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+
+    def total(terms: Tensor) -> Tensor:
+        return terms.sum(-1).sum(-1)
+
+    far, coarse = (total(weight * density * tilt) - constant for weight in (kronrod, gauss))
+    size = total(kronrod * density * tilt.abs()) + log_half_step(df / 2).abs() + log_scales.abs()
+    apart = keeps_digits(far, size)
+    log_q_over_p = torch.where(apart[..., None, None], 0.0, constant[..., None, None] - tilt)
+    second = density * expm1mx(log_q_over_p)
+    value = torch.where(apart, far, total(kronrod * second))
+    error = torch.where(apart, far - coarse, total((kronrod - gauss) * second)).detach().abs()
+    return value, error
+
+
+def _tilt(z: Tensor, ratio: Tensor, rise: Tensor, shift: Tensor, df: Tensor) -> Tensor:
+    """T of the module's formula; ratio is σ_p/σ_q, rise σ_p/σ_q − 1, shift (μ_p − μ_q)/σ_q."""
+    root = ratio * z + shift
+    relative = root * (root / df)
+    flat = relative < 0.5
+    excess = rise * (1 + ratio) * z * z + shift * (2 * ratio * z + shift)
+    near = torch.where(flat, relative, 0.0)
+    close = excess / 2 + df / 2 * log1pmx(near) + torch.log1p(near) / 2
+    return torch.where(flat, close, (df + 1) / 2 * torch.log1p(torch.where(flat, 0.0, relative)) - z * z / 2)
+
+
+def _nodes(centre: Tensor, distance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Nodes of z above the singular points' real part, with two sets of weights: graded within 1 of it, then even."""
+    centre = centre.clamp(-_REACH, _REACH)
+    unit, length = distance.clamp(1e-13, 1.0), _REACH - centre
+    inner = length.clamp_max(1.0)
+    u, *weights = panels(torch.zeros_like(centre), torch.asinh(inner / unit), 12)
+    slope = unit.unsqueeze(-1) * torch.cosh(u)
+    v, *even = panels(inner, length, 7)
+    nodes = torch.cat([unit.unsqueeze(-1) * torch.sinh(u), v], -1)
+    kronrod, gauss = (torch.cat([graded * slope, flat], -1) for graded, flat in zip(weights, even, strict=True))
+    return centre.unsqueeze(-1) + nodes, kronrod, gauss
