@@ -13,8 +13,14 @@ namespace kullback {
 
 // The Python loader refuses a library whose number differs from its own, so that a stale build is reported instead of
 // called. Raise it with every change of an exported signature.
-constexpr int32_t kAbiVersion = 4;
+constexpr int32_t kAbiVersion = 5;
 
 enum class Dtype : int32_t { kFloat64 = 0, kFloat32 = 1, kFloat16 = 2, kBfloat16 = 3 };
+
+// An operand seen as rows x columns of elements; a stride of 0 repeats, so broadcasting copies nothing.
+struct Operand {
+    const void* data;
+    int64_t row_stride, column_stride;
+};
 
 }  // namespace kullback

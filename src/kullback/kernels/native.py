@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 
 _FILE_NAMES = {"win32": "libkullback_native.dll", "darwin": "libkullback_native.dylib"}
 
@@ -80,6 +80,9 @@ def _declare(library: ctypes.CDLL) -> None:
     for rows in (library.kullback_rows_forward, library.kullback_rows_backward):
         rows.argtypes = [ctypes.c_char_p]
         rows.restype = long
+    library.kullback_pair_index.argtypes = [ctypes.c_char_p]
+    for pair in (library.kullback_pair_forward, library.kullback_pair_backward):
+        pair.argtypes = [ctypes.c_char_p]
 
 
 def _candidates(name: str) -> list[Path]:
