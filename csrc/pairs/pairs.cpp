@@ -5,6 +5,7 @@
 // is computed. One driver serves all of them.
 #include "../blocks.h"
 #include "call.h"
+#include "gamma.h"
 #include "normal.h"
 #include "poisson.h"
 
@@ -87,6 +88,7 @@ constexpr PairFunction entry(const char* name) {
 extern const PairFunction kPairs[];
 extern const int32_t kPairCount;
 const PairFunction kPairs[] = {
+    entry<Gamma>("gamma"),
     entry<Normal>("normal"),
     entry<Poisson>("poisson"),
 };
