@@ -4,6 +4,7 @@
 // derivatives `slopes`, which a backward pass multiplies by the incoming gradient. `Single` says in which precision float32
 // is computed. One driver serves all of them.
 #include "../blocks.h"
+#include "bernoulli.h"
 #include "call.h"
 #include "gamma.h"
 #include "normal.h"
@@ -88,6 +89,10 @@ constexpr PairFunction entry(const char* name) {
 extern const PairFunction kPairs[];
 extern const int32_t kPairCount;
 const PairFunction kPairs[] = {
+    entry<Bernoulli<false, false>>("bernoulli_probs_probs"),
+    entry<Bernoulli<false, true>>("bernoulli_probs_logits"),
+    entry<Bernoulli<true, false>>("bernoulli_logits_probs"),
+    entry<Bernoulli<true, true>>("bernoulli_logits_logits"),
     entry<Gamma>("gamma"),
     entry<Normal>("normal"),
     entry<Poisson>("poisson"),
