@@ -5,6 +5,7 @@
 // is computed. One driver serves all of them.
 #include "../blocks.h"
 #include "bernoulli.h"
+#include "beta.h"
 #include "call.h"
 #include "gamma.h"
 #include "normal.h"
@@ -93,6 +94,7 @@ const PairFunction kPairs[] = {
     entry<Bernoulli<false, true>>("bernoulli_probs_logits"),
     entry<Bernoulli<true, false>>("bernoulli_logits_probs"),
     entry<Bernoulli<true, true>>("bernoulli_logits_logits"),
+    entry<Beta>("beta"),
     entry<Gamma>("gamma"),
     entry<Normal>("normal"),
     entry<Poisson>("poisson"),

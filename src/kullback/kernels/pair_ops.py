@@ -88,7 +88,7 @@ class PairOp:
             value = first.new_empty(self._shape(tensors))
             rows, columns, operands, held = _lay_out(parameters, value.shape)
         else:
-            value, rows, columns, held = torch.empty_like(first), 1, count, parameters
+            value, rows, columns, held = torch.empty_like(parameters[0]), 1, count, parameters
             operands = [number for t in parameters for number in (t.data_ptr(), 0, 1)]
         threads = torch.get_num_threads() if rows * columns >= _PARALLEL_FROM else 1
         packed = _CALL.pack(
