@@ -6,6 +6,7 @@
 // that an infinite slope under a masked element does not become a NaN.
 #pragma once
 
+#include "math/binet.h"
 #include "math/entropy.h"
 #include "math/gamma.h"
 #include "math/logexp.h"
@@ -54,12 +55,32 @@ inline T slope_unless_infinite(T x, T slope) {
 // over the whole block, the second afterwards where the condition holds.
 #define KULLBACK_UNARY_REPAIRED(X)                                                         \
     X(digamma, double, double, digamma_positive(x), x < 0, digamma_negative(x))                    \
-    X(trigamma, double, double, trigamma_positive(x), x < 0, trigamma_negative(x))
+    X(trigamma, double, double, trigamma_positive(x), x < 0, trigamma_negative(x)) \
+    X(binet_0, double, double, binet_above<0>(x), !is_above<0>(x), binet_below<0>(x)) \
+    X(binet_1, double, double, binet_above<1>(x), !is_above<1>(x), binet_below<1>(x)) \
+    X(binet_2, double, double, binet_above<2>(x), !is_above<2>(x), binet_below<2>(x)) \
+    X(binet_3, double, double, binet_above<3>(x), !is_above<3>(x), binet_below<3>(x))
 
 #define KULLBACK_BINARY_REPAIRED(X)                                                        \
     X(digamma_grad, double, double, chain(x, slope_unless_infinite(y, trigamma_positive(y))), y < 0, \
       chain(x, slope_unless_infinite(y, trigamma_negative(y))))                            \
     X(trigamma_grad, double, double, chain(x, slope_unless_infinite(y, -minus_tetragamma_positive(y))), y < 0, \
-      chain(x, slope_unless_infinite(y, tetragamma_negative(y))))
+      chain(x, slope_unless_infinite(y, tetragamma_negative(y))))                          \
+    X(binet_0_grad, double, double, chain(x, binet_above<1>(y)), !is_above<1>(y), \
+      chain(x, binet_below<1>(y)))                                                         \
+    X(binet_1_grad, double, double, chain(x, binet_above<2>(y)), !is_above<2>(y), \
+      chain(x, binet_below<2>(y)))                                                         \
+    X(binet_2_grad, double, double, chain(x, binet_above<3>(y)), !is_above<3>(y), \
+      chain(x, binet_below<3>(y)))                                                         \
+    X(binet_3_grad, double, double, chain(x, binet_above<4>(y)), !is_above<4>(y), \
+      chain(x, binet_below<4>(y)))                                                         \
+    X(binet_bregman, double, double, binet_bregman_above(x, y), is_binet_exception(x, y),      \
+      binet_bregman_exception(x, y))
+
+#define KULLBACK_TERNARY_REPAIRED(X)                                                       \
+    X(binet_bregman_grad_a, double, double, chain(x, -(z - y) * binet_above<2>(y)),            \
+      !is_above<2>(y) || is_binet_exception(y, z), chain(x, binet_bregman_slope_a_exception(y, z)))                                     \
+    X(binet_bregman_grad_b, double, double, chain(x, binet_slope_difference_above(y, z)), is_binet_exception(y, z), \
+      chain(x, binet_bregman_slope_b_exception(y, z)))
 
 }  // namespace kullback::KULLBACK_SET

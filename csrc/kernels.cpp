@@ -92,11 +92,24 @@ void run(const ElementwiseCall& call, int64_t begin, int64_t end) {
             }                                                                     \
         }                                                                         \
     };
+#define KULLBACK_TERNARY_REPAIRED_LOOP(name, single, narrow, expression, condition, repair) \
+    KULLBACK_TERNARY_LOOP(most_##name, single, narrow, expression)                        \
+    struct Function_##name : Function_most_##name {                               \
+        template <class T>                                                        \
+        KULLBACK_FLAT static void apply(const T* const (&in)[3], T* __restrict out, int64_t n) { \
+            Function_most_##name::apply(in, out, n);                              \
+            for (int64_t i = 0; i < n; ++i) {                                     \
+                const T x = in[0][i], y = in[1][i], z = in[2][i];                 \
+                if (condition) out[i] = repair;                                   \
+            }                                                                     \
+        }                                                                         \
+    };
 KULLBACK_UNARY(KULLBACK_UNARY_LOOP)
 KULLBACK_BINARY(KULLBACK_BINARY_LOOP)
 KULLBACK_TERNARY(KULLBACK_TERNARY_LOOP)
 KULLBACK_UNARY_REPAIRED(KULLBACK_UNARY_REPAIRED_LOOP)
 KULLBACK_BINARY_REPAIRED(KULLBACK_BINARY_REPAIRED_LOOP)
+KULLBACK_TERNARY_REPAIRED(KULLBACK_TERNARY_REPAIRED_LOOP)
 
 template <class F>
 constexpr ElementwiseFunction entry(const char* name) {
@@ -108,7 +121,8 @@ constexpr ElementwiseFunction entry(const char* name) {
 #define KULLBACK_ENTRY(name, ...) entry<Function_##name>(#name),
 constexpr ElementwiseFunction kFunctions[] = {
     KULLBACK_UNARY(KULLBACK_ENTRY) KULLBACK_BINARY(KULLBACK_ENTRY) KULLBACK_TERNARY(KULLBACK_ENTRY)
-        KULLBACK_UNARY_REPAIRED(KULLBACK_ENTRY) KULLBACK_BINARY_REPAIRED(KULLBACK_ENTRY)};
+        KULLBACK_UNARY_REPAIRED(KULLBACK_ENTRY) KULLBACK_BINARY_REPAIRED(KULLBACK_ENTRY)
+            KULLBACK_TERNARY_REPAIRED(KULLBACK_ENTRY)};
 
 }  // namespace
 

@@ -95,7 +95,7 @@ template <int N, int K = 0, class F>
 template <class T, int N>
 inline T horner(T x, const T (&coefficients)[N]) {
     T sum = coefficients[N - 1];
-#pragma GCC unroll 32
+#pragma GCC unroll 64
     for (int k = N - 2; k >= 0; --k) sum = sum * x + coefficients[k];
     return sum;
 }

@@ -2,6 +2,8 @@
 
     python csrc/math/make_coefficients.py
 
+Those of Binet's remainder are written for the torch reference as well.
+
 Each polynomial interpolates an analytic function at Chebyshev nodes with 60 digits and is then converted to powers.
 The degree is the smallest whose largest error on the interval, relative to max(|value|, 0.1), stays under the target.
 """
@@ -53,9 +55,54 @@ def mills_slope(v: mp.mpf) -> mp.mpf:
     return (scaled_mills(v) - mp.sqrt(mp.pi / 2)) / (v + 1)
 
 
-def binet_coefficients() -> list[mp.mpf]:
+def binet_coefficients(count: int = 14) -> list[mp.mpf]:
     """B_2k / (2k (2k-1)): log Gamma(x) = (x-1/2) log x - x + log(2 pi)/2 + sum of them times x^(1-2k) (DLMF 5.11.1)."""
-    return [mp.bernoulli(2 * k) / (2 * k * (2 * k - 1)) for k in range(1, 15)]
+    return [mp.bernoulli(2 * k) / (2 * k * (2 * k - 1)) for k in range(1, count + 1)]
+
+
+# The derivatives of Binet's remainder R above x0 in the variable u = 1 - 2 (x0 + c)/(x + c), one x0 and c per order,
+# and what is left of R below BINET_NEAR once its poles and logarithm are taken out, in u = 2 x/BINET_NEAR - 1. The
+# former hold a little below u = -1, because divided differences are worst at the end of an interval.
+BINET_NEAR = mp.mpf("0.75")
+BINET_FROM = ["0.25", "0.25", "0.5", "0.5", "0.5", "0.5"]
+BINET_SHIFTS = ["0.5", "0.75", "1.5", "1.5", "1.75", "2"]
+
+
+def remainder(order: int, x: mp.mpf) -> mp.mpf:
+    """The order-th derivative of R(x) = log Gamma(x) - (x - 1/2) log x + x - log(2 pi)/2."""
+    if x > 400:  # where the definition would cancel, the divergent expansion is exact to 60 digits
+        terms = [c * mp.rf(2 * k + 1, order) / x ** (2 * k + 1 + order) for k, c in enumerate(binet_coefficients(30))]
+        return (-1) ** order * mp.fsum(terms)
+    if order == 0:
+        return mp.loggamma(x) - (x - mp.mpf(1) / 2) * mp.log(x) + x - mp.log(2 * mp.pi) / 2
+    pole = (-1) ** (order - 1) * mp.factorial(order - 1) / x**order / 2
+    main = mp.log(x) if order == 1 else (-1) ** order * mp.factorial(order - 2) / x ** (order - 1)
+    return mp.polygamma(order - 1, x) - main + pole
+
+
+def scaled_remainder(order: int) -> Callable[[mp.mpf], mp.mpf]:
+    """|R's derivative| times x^(order + 1), a slowly varying function of u."""
+    start, shift = mp.mpf(BINET_FROM[order]), mp.mpf(BINET_SHIFTS[order])
+
+    def function(u: mp.mpf) -> mp.mpf:
+        if u == 1:
+            return mp.factorial(order) / 12
+        x = 2 * (start + shift) / (1 - u) - shift
+        return (-1) ** order * remainder(order, x) * x ** (order + 1)
+
+    return function
+
+
+def regular_remainder(order: int) -> Callable[[mp.mpf], mp.mpf]:
+    """Derivatives of R(x) + (x + 1/2) log(4x); from the second on of log Gamma(1 + x), whose poles are elsewhere."""
+
+    def function(u: mp.mpf) -> mp.mpf:
+        x = BINET_NEAR * (1 + u) / 2
+        if order == 0:
+            return mp.loggamma(1 + x) + (1 + 2 * mp.log(2)) * x + mp.log(2) - mp.log(2 * mp.pi) / 2
+        return mp.polygamma(order - 1, 1 + x) + (2 * mp.log(2) if order == 1 else 0)
+
+    return function
 
 
 FUNCTIONS: dict[str, tuple[Callable[[mp.mpf], mp.mpf], str, str, str]] = {
@@ -71,7 +118,7 @@ FUNCTIONS: dict[str, tuple[Callable[[mp.mpf], mp.mpf], str, str, str]] = {
 def fit(function: Callable[[mp.mpf], mp.mpf], low: mp.mpf, high: mp.mpf, target: mp.mpf) -> list[mp.mpf]:
     """Coefficients, constant first, of the smallest polynomial within `target`."""
     middle, half = (high + low) / 2, (high - low) / 2
-    for degree in range(3, 40):
+    for degree in range(3, 48):
         nodes = [middle + half * mp.cos(mp.pi * (2 * i + 1) / (2 * degree + 2)) for i in range(degree + 1)]
         matrix = mp.matrix(degree + 1, degree + 1)
         for i, node in enumerate(nodes):
@@ -83,11 +130,41 @@ def fit(function: Callable[[mp.mpf], mp.mpf], low: mp.mpf, high: mp.mpf, target:
         error = max(abs(mp.polyval(coefficients[::-1], x) - y) / max(abs(y), mp.mpf(0.1)) for x, y in truth)
         if error < target:
             return coefficients
-    raise ValueError("no polynomial up to degree 39 reaches the target")
+    raise ValueError("no polynomial up to degree 47 reaches the target")
+
+
+def fit_remainder() -> dict[str, list[mp.mpf]]:
+    """The polynomials of Binet's remainder.
+
+    Their divided differences are used too, which multiplies an error by the square of the degree: hence the target.
+    """
+    target = TARGETS["double"] / 100
+    kinds = (("Scaled", scaled_remainder, mp.mpf("-1.1")), ("Regular", regular_remainder, mp.mpf(-1)))
+    return {
+        f"{kind}{order}": fit(function(order), low, mp.mpf(1), target)
+        for kind, function, low in kinds
+        for order in range(len(BINET_SHIFTS))
+    }
+
+
+def write_reference(remainders: dict[str, list[mp.mpf]]) -> None:
+    """The same polynomials as Python lists, for the torch reference."""
+    lines = ['"""Written by csrc/math/make_coefficients.py: Binet\'s remainder in polynomials, constant first."""', ""]
+    for kind in ("Scaled", "Regular"):
+        lines.append(f"{kind.upper()} = [")
+        for order in range(len(BINET_SHIFTS)):
+            lines += ["    [", *(f"        {float(v)!r}," for v in remainders[f"{kind}{order}"]), "    ],"]
+        lines += ["]", ""]
+    lines.append(f"SHIFTS = [{', '.join(repr(float(c)) for c in BINET_SHIFTS)}]")
+    lines.append(f"FROM = [{', '.join(repr(float(c)) for c in BINET_FROM)}]")
+    lines.append(f"NEAR = {float(BINET_NEAR)!r}")
+    root = Path(__file__).parents[2]
+    target = root / "src/kullback/_core/special/_binet_coefficients.py"
+    target.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def main() -> None:
-    """Write the header beside this script."""
+    """Write the header beside this script, and the lists of the reference."""
     lines = [
         "// Written by make_coefficients.py; constant term first.",
         "#pragma once",
@@ -105,6 +182,16 @@ def main() -> None:
             lines.append(f"inline constexpr {kind} {name}{kind.title()}[] = {{\n    {body}}};")
     body = ",\n    ".join(mp.nstr(v, 17) for v in binet_coefficients())
     lines += ["", "// B_2k/(2k(2k-1)), k = 1, 2, ...", f"inline constexpr double kBinetDouble[] = {{\n    {body}}};"]
+    remainders = fit_remainder()
+    lines += ["", "// Binet's remainder, orders 0 to 4: see make_coefficients.py."]
+    for name, values in remainders.items():
+        if not name.endswith("5"):
+            body = ",\n    ".join(mp.nstr(v, 17, strip_zeros=False) for v in values)
+            lines.append(f"inline constexpr double k{name}[] = {{\n    {body}}};")
+    lines.append(f"inline constexpr double kShifts[] = {{{', '.join(BINET_SHIFTS)}}};")
+    lines.append(f"inline constexpr double kScaledFrom[] = {{{', '.join(BINET_FROM)}}};")
+    lines.append(f"inline constexpr double kRegularTo = {mp.nstr(BINET_NEAR)};")
+    write_reference(remainders)
     high = mp.mpf(float(DIGAMMA_ROOT))
     low = mp.nstr(DIGAMMA_ROOT - high, 17)
     lines += ["", "// The positive root of digamma in two parts."]

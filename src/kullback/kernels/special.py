@@ -1,10 +1,11 @@
 """The special functions that have a native kernel, each with its pure-torch reference and its first derivatives.
 
-Without a kernel, because the reference is what they cost: the derivatives of Binet's remainder, differences of normal
-distribution functions and Bessel functions.
+Without a kernel: differences of normal distribution functions and Bessel functions.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 from kullback._core import special as reference
 from kullback.kernels.elementwise import Elementwise
@@ -25,4 +26,16 @@ lgamma_bregman = Elementwise(
     reference.lgamma_bregman,
     arguments="ab",
     gradients=["lgamma_bregman_grad_a", "lgamma_bregman_grad_b"],
+)
+binet = [
+    Elementwise(
+        f"binet_{order}", partial(reference.binet, order=order), arguments="x", gradients=[f"binet_{order}_grad"]
+    )
+    for order in range(4)
+]
+binet_bregman = Elementwise(
+    "binet_bregman",
+    reference.binet_bregman,
+    arguments="ab",
+    gradients=["binet_bregman_grad_a", "binet_bregman_grad_b"],
 )

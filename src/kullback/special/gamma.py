@@ -126,7 +126,7 @@ def binet(x: Tensor, order: int = 0) -> Tensor:
     """
     x = one("binet", "x", x)
     order = whole("binet", "order", order, 0, 3)
-    return reference.binet(x, order)
+    return kernels.binet[order](x)
 
 
 def binet_bregman(a: Tensor | float, b: Tensor | float) -> Tensor:
@@ -152,4 +152,4 @@ def binet_bregman(a: Tensor | float, b: Tensor | float) -> Tensor:
         '8.333325000007e-20'
     """
     a, b = two("binet_bregman", ("a", "b"), a, b)
-    return reference.binet_bregman(a, b)
+    return kernels.binet_bregman(a, b)

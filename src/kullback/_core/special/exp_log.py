@@ -13,7 +13,7 @@ from kullback._core.special._double_double import two_difference
 from kullback._core.special._precision import horner, widen
 
 # atanh(r) = r·Σ r^2k/(2k+1), without its first term; the interval below keeps r² under 0.19.
-_ATANH_SERIES = [1.0 / (2 * k + 3) for k in range(22)]
+ATANH_SERIES = [1.0 / (2 * k + 3) for k in range(22)]
 
 
 def expm1mx(x: Tensor) -> Tensor:
@@ -27,7 +27,7 @@ def log1pmx_value(x: Tensor) -> Tensor:
     """log(1+x) - x without derivatives; r = x/(2+x) turns the cancelling terms into the product -x·r."""
     r = x / (2 + x)
     y = r * r
-    near = r * (2 * y * horner(y, _ATANH_SERIES) - x)
+    near = r * (2 * y * horner(y, ATANH_SERIES) - x)
     # Above 1e307 the log1p of torch 2.6 is infinite.
     far = torch.where(x > 1e18, torch.log(x), torch.log1p(x)) - x
     return torch.where((x > -0.6) & (x < 1.2), near, far)

@@ -17,7 +17,7 @@ from torch import Tensor
 from kullback._core.special._derivatives import attach, split_point
 from kullback._core.special._double_double import two_difference
 from kullback._core.special._precision import widen
-from kullback._core.special.binet import tail_bregman
+from kullback._core.special.binet_bregman import tail_bregman
 from kullback._core.special.entropy import kl_div_value, log_bregman, log_ratio_pair
 from kullback._core.special.polygamma import RAISE_TO, polygamma_positive
 
