@@ -35,25 +35,24 @@ KULLBACK_API int32_t kullback_function_index(const char* name) {
     return -1;
 }
 
-// output[i] = function(x[i], y[i], z[i]) for i < count; arguments past the function's arity are ignored.
-// `layout`, if not null, describes the operands as {rows, columns, then row and column stride of each}, in elements.
-KULLBACK_API int32_t kullback_elementwise(int32_t function, int32_t dtype, int64_t count, const void* x, const void* y,
-                                          const void* z, void* output, int32_t threads, const int64_t* layout) {
+// output[i] = function(inputs[0][i], ...) for i < count. `layout`, if not null, describes the operands as {rows, columns, then
+// row and column stride of each}, in elements; without it all are contiguous.
+static int32_t evaluate(int32_t function, int32_t dtype, int64_t count, const void* const* inputs, void* output,
+                        int32_t threads, const int64_t* layout) {
     const InstructionSet& set = instruction_set();
     if (function < 0 || function >= set.function_count || dtype < 0 || dtype > 3 || count < 0) return 1;
     if (count == 0) return 0;
     const ElementwiseFunction& chosen = set.functions[function];
-    ElementwiseCall call{1, count, {{x, count, 1}, {y, count, 1}, {z, count, 1}}, output};
+    ElementwiseCall call{1, count, {}, output};
     if (layout != nullptr) {
         call.rows = layout[0], call.columns = layout[1];
         if (call.rows <= 0 || call.columns <= 0 || call.rows * call.columns != count) return 1;
-        for (int i = 0; i < chosen.arity; ++i) {
-            call.inputs[i].row_stride = layout[2 + 2 * i], call.inputs[i].column_stride = layout[3 + 2 * i];
-        }
     }
     if (output == nullptr) return 1;
     for (int i = 0; i < chosen.arity; ++i) {
-        if (call.inputs[i].data == nullptr) return 1;
+        if (inputs[i] == nullptr) return 1;
+        call.inputs[i] = layout == nullptr ? Operand{inputs[i], count, 1}
+                                           : Operand{inputs[i], layout[2 + 2 * i], layout[3 + 2 * i]};
     }
     const int64_t bytes = count * kElementSize[dtype];
     if (bytes >= kHugeFrom) advise_huge_pages(output, static_cast<size_t>(bytes));
@@ -61,4 +60,17 @@ KULLBACK_API int32_t kullback_elementwise(int32_t function, int32_t dtype, int64
     parallel_for(count, kGrain, count < kParallelFrom ? 1 : threads,
                  [&](int64_t begin, int64_t end) { kernel(call, begin, end); });
     return 0;
+}
+
+// Arguments past the function's arity are ignored.
+KULLBACK_API int32_t kullback_elementwise(int32_t function, int32_t dtype, int64_t count, const void* x, const void* y,
+                                          const void* z, void* output, int32_t threads, const int64_t* layout) {
+    const void* const inputs[] = {x, y, z};
+    return evaluate(function, dtype, count, inputs, output, threads, layout);
+}
+
+// The same for contiguous operands: the signature that python/dense_call.cpp calls.
+KULLBACK_API int32_t kullback_elementwise_dense(int32_t function, int32_t dtype, int64_t count, const void* const* inputs,
+                                                void* output, int32_t threads) {
+    return evaluate(function, dtype, count, inputs, output, threads, nullptr);
 }

@@ -33,7 +33,7 @@ def test_one_version_everywhere():
 def test_readme_has_exactly_two_set_up_commands_and_ci_runs_the_tests_by_one_of_them():
     commands = re.findall(r"^pip install uv && uv run .+$", read("README.md"), re.MULTILINE)
     assert len(commands) == 2
-    assert commands[1] == "pip install uv && uv run pytest"
+    assert commands[1] == "pip install uv && uv run pytest -n auto"
     assert commands[1] in read(".ci/run")
 
 

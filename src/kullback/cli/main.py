@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from kullback import __version__
 from kullback._core.errors import KullbackError
-from kullback.cli import explain
+from kullback.cli import explain, pairs
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -17,6 +17,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"kullback {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="command", required=True)
     explain.add_parser(commands)
+    pairs.add_parser(commands)
     status = commands.add_parser("status", help="what is installed here and which kernels are live")
     status.set_defaults(run=_status)
     return parser

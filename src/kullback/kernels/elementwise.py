@@ -1,4 +1,8 @@
-"""Elementwise ops of one or two tensors: promotion, broadcasting and strides around one native driver."""
+"""Elementwise ops of one or two tensors: promotion, broadcasting and strides around one native driver.
+
+Small dense tensors take a short way in, written in C (`csrc/python/dense_call.cpp`); it declines whatever is not
+ordinary, and everything else is settled here.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ import torch
 from torch import Tensor
 
 from kullback.kernels import native as _native
+from kullback.kernels.arguments import one, two
 from kullback.kernels.face import Op
 
 _DTYPES = {torch.float64: 0, torch.float32: 1, torch.float16: 2, torch.bfloat16: 3}
@@ -29,7 +34,8 @@ class Elementwise:
     def __init__(
         self, name: str, reference: Callable[..., Tensor], *, arguments: Sequence[str], gradients: Sequence[str]
     ) -> None:
-        self.reference = reference
+        self.name, self.arguments, self.reference = name, arguments, reference
+        self._dense = dense_kernel(name, len(arguments))
         forward, slopes = kernel(name), [kernel(gradient) for gradient in gradients]
 
         def backward(grads: Sequence[Tensor], saved: Sequence[Tensor], needs: Sequence[bool]) -> list[Tensor | None]:
@@ -47,14 +53,41 @@ class Elementwise:
             fake=_fake,
         )
 
-    def __call__(self, *tensors: Tensor) -> Tensor:
-        """The function of floating-point tensors on one device that broadcast together; the caller has checked that."""
-        dtype = tensors[0].dtype
-        if len(tensors) == 2 and tensors[1].dtype is not dtype:
-            dtype = torch.promote_types(dtype, tensors[1].dtype)
-            tensors = tuple(t.to(dtype) for t in tensors)
+    def __call__(self, *arguments: Tensor | float) -> Tensor:
+        """The function of floating-point tensors on one device that broadcast; one of two may be a Python number."""
+        if self._dense is not None and not torch.compiler.is_compiling():
+            found = self._dense(*arguments)
+            if found is not NotImplemented:
+                return found
+        if len(self.arguments) == 1:
+            return self._apply(one(self.name, self.arguments[0], *arguments))
+        x, y = two(self.name, self.arguments, *arguments)
+        if x.dtype is not y.dtype:
+            dtype = torch.promote_types(x.dtype, y.dtype)
+            x, y = x.to(dtype), y.to(dtype)
+        return self._apply(x, y)
+
+    def _apply(self, *tensors: Tensor) -> Tensor:
         result: Tensor = self.op(*tensors)
         return result
+
+
+def dense_kernel(name: str, arity: int, entry: str = "kullback_elementwise_dense") -> Callable[..., Tensor] | None:
+    """The short way to a native function: takes what is ordinary, answers NotImplemented to everything else.
+
+    Ordinary are float32 or float64 tensors of one shape, contiguous, that need no gradient while nobody follows.
+    None where the extension module was not built for this interpreter.
+    """
+    library = _native.library()
+    if library is None:
+        return None
+    try:
+        from kullback.kernels import _dense_call
+    except ImportError:
+        return None
+    address = ctypes.cast(getattr(library, entry), ctypes.c_void_p).value
+    assert address is not None
+    return _dense_call.bind(address, library.kullback_function_index(name.encode()), arity)
 
 
 def kernel(name: str) -> Callable[..., Tensor]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from torch import Tensor
-from torch.distributions import Distribution, kl
+from torch.distributions import Distribution, Independent, kl
 
+from kullback._core.errors import NoRouteError
 from kullback.pairs import registry
 from kullback.pairs.dispatch import kl_divergence, kl_method
 from kullback.pairs.families import examples
@@ -17,8 +18,27 @@ from kullback.pairs.families import examples
 _Key = tuple[type[Distribution], type[Distribution]]
 _Formula = Callable[[Distribution, Distribution], Tensor]
 
-# What torch had for each pair that was handed over; None where it had nothing.
-_before: dict[_Key, _Formula | None] = {}
+
+class _Handover:
+    """What stands in torch's registry for a pair: kullback's answer, else that of whoever registered the pair before.
+
+    Other libraries register structures over distributions of their own (Pyro: Independent(Delta) ‖ MultivariateNormal),
+    which kullback has no route for. torch's own formulas are not asked: where kullback declines, as for transforms that
+    are not injective, they are wrong. Only the sum over an Independent is right whatever it holds.
+    """
+
+    def __init__(self, before: _Formula | None, pair: _Key) -> None:
+        self.before = before
+        is_torch = getattr(before, "__module__", "").startswith("torch.") and pair != (Independent, Independent)
+        self.otherwise = None if is_torch else before
+
+    def __call__(self, p: Distribution, q: Distribution) -> Tensor:
+        try:
+            return kl_divergence(p, q)
+        except NoRouteError:
+            if self.otherwise is None:
+                raise
+        return self.otherwise(p, q)
 
 
 def install_into_torch() -> None:
@@ -38,9 +58,9 @@ def install_into_torch() -> None:
         >>> kullback.uninstall_from_torch()
     """
     for key in _answered():
-        if key not in _before:
-            _before[key] = kl._KL_REGISTRY.get(key)
-        kl._KL_REGISTRY[key] = kl_divergence
+        known = kl._KL_REGISTRY.get(key)
+        if not isinstance(known, _Handover):
+            kl._KL_REGISTRY[key] = _Handover(known, key)
     kl._KL_MEMOIZE.clear()
 
 
@@ -49,14 +69,13 @@ def uninstall_from_torch() -> None:
 
     An entry that somebody else has replaced in the meantime stays theirs.
     """
-    for key, formula in _before.items():
-        if kl._KL_REGISTRY.get(key) is not kl_divergence:
+    for key, formula in list(kl._KL_REGISTRY.items()):
+        if not isinstance(formula, _Handover):
             continue
-        if formula is None:
+        if formula.before is None:
             del kl._KL_REGISTRY[key]
         else:
-            kl._KL_REGISTRY[key] = formula
-    _before.clear()
+            kl._KL_REGISTRY[key] = formula.before
     kl._KL_MEMOIZE.clear()
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from kullback._core import special as reference
 from kullback._core.errors import InputTypeError, explain_problem
-from kullback.special._arguments import two
+from kullback.kernels.arguments import two
 
 
 def _order_and_point(function: str, nu: Tensor | float, x: Tensor | float) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from torch import Tensor
 
 from kullback.kernels import special as kernels
-from kullback.special._arguments import two
 
 
 def rel_entr(p: Tensor | float, q: Tensor | float) -> Tensor:
@@ -30,7 +29,6 @@ def rel_entr(p: Tensor | float, q: Tensor | float) -> Tensor:
         >>> [f"{v:.12e}" for v in value]
         ['3.465735902800e-01', '0.000000000000e+00', '-9.210340371976e-198']
     """
-    p, q = two("rel_entr", ("p", "q"), p, q)
     return kernels.rel_entr(p, q)
 
 
@@ -55,5 +53,4 @@ def kl_div(p: Tensor | float, q: Tensor | float) -> Tensor:
         >>> f"{value:.12e}"
         '5.000000827070e-21'
     """
-    p, q = two("kl_div", ("p", "q"), p, q)
     return kernels.kl_div(p, q)

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from kullback._core import special as reference
 from kullback.kernels import special as kernels
-from kullback.special._arguments import one, two
+from kullback.kernels.arguments import two
 
 
 def log_ndtr(x: Tensor) -> Tensor:
@@ -26,7 +26,6 @@ def log_ndtr(x: Tensor) -> Tensor:
         >>> [f"{v:.12e}" for v in log_ndtr(torch.tensor([-40.0, 20.0], dtype=torch.float64))]
         ['-8.046084420138e+02', '-2.753624118606e-89']
     """
-    x = one("log_ndtr", "x", x)
     return kernels.log_ndtr(x)
 
 

@@ -1,6 +1,8 @@
-"""What the public special functions accept: floating tensors on one device whose shapes broadcast."""
+"""What an elementwise function accepts: floating tensors on one device whose shapes broadcast."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -29,13 +31,14 @@ def _check_tensor(function: str, name: str, argument: object) -> None:
         )
 
 
-def one(function: str, name: str, argument: Tensor) -> Tensor:
+def one(function: str, name: str, argument: Tensor | float) -> Tensor:
     """Check the argument of a function of one variable."""
     _check_tensor(function, name, argument)
+    assert isinstance(argument, Tensor)
     return argument
 
 
-def two(function: str, names: tuple[str, str], x: Tensor | float, y: Tensor | float) -> tuple[Tensor, Tensor]:
+def two(function: str, names: Sequence[str], x: Tensor | float, y: Tensor | float) -> tuple[Tensor, Tensor]:
     """Check two arguments, one of which may be a Python float beside a tensor."""
     # The usual call first: small inputs feel what the other checks cost.
     if (
@@ -65,7 +68,7 @@ def two(function: str, names: tuple[str, str], x: Tensor | float, y: Tensor | fl
     return x, y
 
 
-def _check_shapes(function: str, names: tuple[str, str], x: Tensor, y: Tensor) -> None:
+def _check_shapes(function: str, names: Sequence[str], x: Tensor, y: Tensor) -> None:
     """Sizes agree, counted from the last dimension, where neither is 1."""
     for size_x, size_y in zip(reversed(x.shape), reversed(y.shape), strict=False):
         if size_x not in (size_y, 1) and size_y != 1:

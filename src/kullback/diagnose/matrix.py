@@ -1,0 +1,106 @@
+"""Every ordered pair of families and the route that answers it: the table behind `kullback pairs` and its docs page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from torch.distributions import Distribution
+
+from kullback._core.errors import InputValueError, explain_problem
+from kullback.pairs import registry
+from kullback.pairs.families import examples
+from kullback.pairs.table import coverage
+
+MARKS = {"closed form": "C", "integral": "I", "series": "S", "user": "U", "infinite": "∞", "": "."}
+_LEGEND = {
+    "closed form": "closed form",
+    "integral": "one-dimensional integral",
+    "series": "series",
+    "user": "your own formula",
+    "infinite": "infinite: p has mass where q has none",
+    "": "no route",
+}
+
+
+class Cell(NamedTuple):
+    """One ordered pair.
+
+    Attributes:
+        p: Class name of p.
+        q: Class name of q.
+        method: As in `coverage()`; empty if the pair has no route.
+        source: The formula or its origin, in a few words.
+        function: Full name of the function that computes it; empty if none is needed or none exists.
+    """
+
+    p: str
+    q: str
+    method: str
+    source: str
+    function: str
+
+
+def cells(p: str | None = None, q: str | None = None) -> list[Cell]:
+    """All pairs of families whose events have one shape, answered or not, in alphabetical order.
+
+    Example:
+        >>> [cell] = cells("Normal", "Laplace")
+        >>> cell.method, cell.function
+        ('closed form', 'kullback.pairs.normal.kl_normal_laplace')
+    """
+    known = {family.__name__: (family, example) for family, example in examples().items()}
+    wanted_p, wanted_q = _chosen(p, known), _chosen(q, known)
+    answered = {(pair.p, pair.q): pair for pair in coverage()}
+    found = []
+    for name_p in wanted_p:
+        for name_q in wanted_q:
+            (class_p, example_p), (class_q, example_q) = known[name_p], known[name_q]
+            if example_p.event_shape == example_q.event_shape:
+                pair = answered.get((name_p, name_q))
+                method, source = (pair.method, pair.source) if pair else ("", "")
+                found.append(Cell(name_p, name_q, method, source, _function(class_p, class_q, method)))
+    return found
+
+
+def draw(chosen: Sequence[Cell]) -> str:
+    """The pairs as tables with a mark per pair, p downwards and q across by number, and what the marks mean.
+
+    One table for distributions of numbers, one for those of vectors and matrices.
+    """
+    univariate = {family.__name__ for family, example in examples().items() if not example.event_shape}
+    groups = ([c for c in chosen if c.p in univariate], [c for c in chosen if c.p not in univariate])
+    used = {cell.method for cell in chosen}
+    legend = [f"{MARKS[method]}  {meaning}" for method, meaning in _LEGEND.items() if method in used]
+    return "\n\n".join([*map(_table, filter(None, groups)), "\n".join(legend)])
+
+
+def _table(chosen: Sequence[Cell]) -> str:
+    mark = {(cell.p, cell.q): MARKS[cell.method] for cell in chosen}
+    names = sorted({cell.p for cell in chosen} | {cell.q for cell in chosen})
+    width = max(map(len, names))
+    head = " " * (width + 4) + " ".join(f"{number:>2}" for number in range(1, len(names) + 1))
+    lines = [
+        f"{number:>2} {p:<{width}} " + " ".join(f"{mark.get((p, q), ' '):>2}" for q in names)
+        for number, p in enumerate(names, 1)
+    ]
+    return "\n".join(line.rstrip() for line in [head, *lines])
+
+
+def _function(p: type[Distribution], q: type[Distribution], method: str) -> str:
+    rule = registry.find(p, q) if method not in {"", "infinite"} else None
+    return "" if rule is None else f"{rule.formula.__module__}.{rule.formula.__qualname__}"
+
+
+def _chosen(name: str | None, known: dict[str, tuple[type[Distribution], Distribution]]) -> list[str]:
+    if name is None:
+        return list(known)
+    if name not in known:
+        raise InputValueError(
+            explain_problem(
+                "No family of this name is in the table of pairs.",
+                got=repr(name),
+                expected=f"one of {', '.join(known)}",
+            )
+        )
+    return [name]
