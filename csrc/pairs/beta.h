@@ -14,7 +14,8 @@
 
 namespace kullback::KULLBACK_SET {
 
-struct Beta {
+template <class Stirling, class Gap>
+struct BetaBy {
     using Single = double;
     static constexpr int kArity = 4;
 
@@ -33,7 +34,7 @@ struct Beta {
         // b_i [y - log(1+y)] with 1 + y = a_i b0/(a0 b_i).
         const double categorical = -b * logarithm_of_ratio(a * c.b0, b * c.a0, -c.n).remainder -
                                    t * logarithm_of_ratio(s * c.b0, t * c.a0, c.n).remainder;
-        const double sum = categorical + (stirling_bregman(s, t, c.gap_s) + stirling_difference(c));
+        const double sum = categorical + (Stirling::bregman(s, t, c.gap_s) + Gap::stirling(c));
         return sum > 0 ? sum : (sum <= 0 ? 0.0 : sum);
     }
 
@@ -41,16 +42,25 @@ struct Beta {
         const bool swap = x[1] > x[0];
         const double a = swap ? x[1] : x[0], s = swap ? x[0] : x[1], b = swap ? x[3] : x[2], t = swap ? x[2] : x[3];
         const Corners c = corners(a, s, b, t);
-        const double top_p = -slope_difference_p(c), top_q = slope_difference_q(c);
+        const double top_p = -Gap::slope_p(c), top_q = Gap::slope_q(c);
         // The same for o, which the sums outweigh.
         const double log_ratio = logarithm_of_ratio(t * c.a0, s * c.b0, -c.n).log;
-        const double curved = c.gap_s * stirling_curvature(s) - c.gap0 * stirling_curvature(c.a0);
+        const double curved = c.gap_s * Stirling::curvature(s) - c.gap0 * Stirling::curvature(c.a0);
         const double other_p = c.n / (s * c.a0) - curved;
-        const double other_q = log_ratio + (stirling_slope(s, t, c.gap_s) - stirling_slope(c.a0, c.b0, c.gap0));
+        const double other_q = log_ratio + (Stirling::slope(s, t, c.gap_s) - Stirling::slope(c.a0, c.b0, c.gap0));
         d[0] = swap ? other_p : top_p;
         d[1] = swap ? top_p : other_p;
         d[2] = swap ? other_q : top_q;
         d[3] = swap ? top_q : other_q;
+    }
+};
+
+struct Beta : BetaBy<Direct, DirectGap> {
+    using Rare = BetaBy<Raised, RaisedGap>;
+
+    static bool is_rare(const double (&x)[4]) {
+        const double p = x[0] < x[1] ? x[0] : x[1], q = x[2] < x[3] ? x[2] : x[3];
+        return !((p < q ? p : q) >= kDirectFrom);
     }
 };
 

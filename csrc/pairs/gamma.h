@@ -9,7 +9,8 @@
 
 namespace kullback::KULLBACK_SET {
 
-struct Gamma {
+template <class Stirling>
+struct GammaBy {
     using Single = double;
     static constexpr int kArity = 4;
 
@@ -54,7 +55,7 @@ struct Gamma {
         const double z = m.s * m.s;
         const double close = m.s * (change - b * (2 * z * atanh_remainder(z)));
         const double cost = m.near ? close : change - b * m.log;
-        const double sum = cost + stirling_bregman(a, b, b - a);
+        const double sum = cost + Stirling::bregman(a, b, b - a);
         return m.mean == kInfinity<double> ? m.mean : sum;
     }
 
@@ -63,11 +64,17 @@ struct Gamma {
         const Means m = means(x);
         const bool finite = m.mean < kInfinity<double>;
         const double ratio = finite ? m.excess / m.rate_p : 0.0;
-        d[0] = finite ? ratio / a - gap * stirling_curvature(a) : 0.0;
+        d[0] = finite ? ratio / a - gap * Stirling::curvature(a) : 0.0;
         d[1] = -ratio / x[1];
-        d[2] = finite ? stirling_slope(a, b, gap) - m.log : 0.0;
+        d[2] = finite ? Stirling::slope(a, b, gap) - m.log : 0.0;
         d[3] = ratio / x[3];
     }
+};
+
+struct Gamma : GammaBy<Direct> {
+    using Rare = GammaBy<Raised>;
+
+    static bool is_rare(const double (&x)[4]) { return !((x[0] < x[2] ? x[0] : x[2]) >= kDirectFrom); }
 };
 
 }  // namespace kullback::KULLBACK_SET

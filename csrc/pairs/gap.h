@@ -54,38 +54,6 @@ inline double h_difference(const Corners& c) {
     return plain ? x * (c.gap0 / c.a0) - l.remainder : c.n / (c.a * c.a0) + l.log;
 }
 
-// D_S(a, b) - D_S(a0, b0) for a, b >= 8: h/2, the first term 1/(12x) of Binet's series, and the rest of it.
-inline double stirling_difference_large(const Corners& c) {
-    const double u = c.gap / c.a, v = c.gap0 / c.a0;
-    const double joined = c.n / (c.a * c.a0) * (u + v) + v * v * (c.t / c.b0);
-    const double first = (c.outweighed() ? joined : u * u - v * v * (c.b / c.b0)) / (12 * c.b);
-    const double rest = binet_bregman<1>(c.a, c.b, c.gap).divergence - binet_bregman<1>(c.a0, c.b0, c.gap0).divergence;
-    return 0.5 * h_difference(c) + (first + rest);
-}
-
-// M(a, b) - M(a0, b0) of Stirling's main part M(a, b) = b log(b/a) - b + a, whose first order cancels.
-inline double main_difference(const Corners& c) {
-    const double v = c.gap0 / c.a0;
-    const double first = c.n / c.a * (c.n / (c.a0 * c.b0)) - c.gap_s * v;
-    return first + c.b * logarithm(c).remainder - c.t * logarithm_of_ratio(c.b0, c.a0, c.gap0).remainder;
-}
-
-// D_S(a, b) - D_S(a0, b0), any size.
-inline double stirling_difference(const Corners& c) {
-    const bool raise = (c.a < c.b ? c.a : c.b) < kRaise;
-    const Corners last = c.raised(raise ? double(kRaise) : 0.0);
-    const double large = stirling_difference_large(last);
-    double steps = 0;
-    unrolled<kRaise>([&](auto index) { steps += h_difference(c.raised(double(kRaise - 1 - index))); });
-    // The change of the main part: close together from second-order forms, apart without anything of size a or b in it.
-    const double close = main_difference(last) - main_difference(c);
-    const double log_first = logarithm(c).log, log_last = logarithm(last).log;
-    const double outer = log_of(split_log_ratio(last.b0, last.a0)) - log_of(split_log_ratio(c.b0, c.a0));
-    const double apart = kRaise * log_last + c.b * (log_last - log_first) - c.t * outer;
-    const bool near = are_near(c.a, c.b) & are_near(c.a0, c.b0);
-    return raise ? large + (steps + (near ? close : apart)) : large;
-}
-
 // (b-a)/a^2 - (b0-a0)/a0^2 and (b-a)/(a b) - (b0-a0)/(a0 b0), over one denominator each.
 inline double inverse_square_difference(const Corners& c) {
     return (c.n * c.a0 + c.gap0 * c.s * c.a) / ((c.a * c.a0) * (c.a * c.a0));
@@ -96,34 +64,89 @@ inline double inverse_product_difference(const Corners& c) {
     return (c.outweighed() ? joined : plain) / ((c.a * c.b) * (c.a0 * c.b0));
 }
 
-// (b-a) psi'(a) - (b0-a0) psi'(a0).
-inline double slope_difference_p(const Corners& c) {
-    const bool raise = c.a < kRaise;
-    const Corners d = c.raised(raise ? double(kRaise) : 0.0);
-    const double apart = d.n / (d.a * d.a0), v = d.gap0 / d.a0, i = 1 / d.a, i0 = 1 / d.a0;
-    const double inverse = d.s / (d.a * d.a0);  // 1/a - 1/a0
-    // psi'(x) = 1/x + 1/(2x^2) + 1/(6x^3) + the rest of the series.
-    const double third = (apart * (i * i) + v * inverse * (i + i0)) * (1.0 / 6);
-    const double rest = d.gap * (i * i * i) * (binet_series<2>(i * i) - 1.0 / 6) -
-                        d.gap0 * (i0 * i0 * i0) * (binet_series<2>(i0 * i0) - 1.0 / 6);
-    const double large = apart + 0.5 * inverse_square_difference(d) + (third + rest);
-    double steps = 0;
-    unrolled<kRaise>([&](auto index) { steps += inverse_square_difference(c.raised(double(kRaise - 1 - index))); });
-    return raise ? large + steps : large;
-}
+// Where a, b, s and t are at least kDirectFrom: R, about 1/(12x), is too small beside what s and t contribute for rounding
+// errors of its values to matter in their difference.
+struct DirectGap {
+    // D_S(a, b) - D_S(a0, b0).
+    static double stirling(const Corners& c) {
+        return 0.5 * h_difference(c) + (binet_bregman_above(c.a, c.b, c.gap) - binet_bregman_above(c.a0, c.b0, c.gap0));
+    }
 
-// [psi(b) - psi(a)] - [psi(b0) - psi(a0)].
-inline double slope_difference_q(const Corners& c) {
-    const bool raise = (c.a < c.b ? c.a : c.b) < kRaise;
-    const Corners d = c.raised(raise ? double(kRaise) : 0.0);
-    const double half = inverse_product_difference(d), outer = d.gap0 / (d.a0 * d.b0);
-    const double first = half * (1 / d.a + 1 / d.b) + outer * (d.s / (d.a * d.a0) + d.t / (d.b * d.b0));
-    const double rest = binet_bregman<1>(d.a, d.b, d.gap).slope - binet_bregman<1>(d.a0, d.b0, d.gap0).slope;
-    const double log_ratio = logarithm(d).log;
-    const double large = log_ratio + (0.5 * half + (first * (1.0 / 12) + rest));
-    double steps = 0;
-    unrolled<kRaise>([&](auto index) { steps += inverse_product_difference(c.raised(double(kRaise - 1 - index))); });
-    return raise ? large + steps : large;
-}
+    // (b-a) psi'(a) - (b0-a0) psi'(a0).
+    static double slope_p(const Corners& c) {
+        const double rest = c.gap * binet_curvature(c.a) - c.gap0 * binet_curvature(c.a0);
+        return c.n / (c.a * c.a0) + (0.5 * inverse_square_difference(c) + rest);
+    }
+
+    // [psi(b) - psi(a)] - [psi(b0) - psi(a0)].
+    static double slope_q(const Corners& c) {
+        const double inner = binet_slope_difference_above(c.a, c.b, c.gap);
+        const double rest = inner - binet_slope_difference_above(c.a0, c.b0, c.gap0);
+        return logarithm(c).log + (0.5 * inverse_product_difference(c) + rest);
+    }
+};
+
+// For all arguments.
+struct RaisedGap {
+    // D_S(a, b) - D_S(a0, b0) for a, b >= 8: h/2, the first term 1/(12x) of Binet's series, and the rest of it.
+    static double large(const Corners& c) {
+        const double u = c.gap / c.a, v = c.gap0 / c.a0;
+        const double joined = c.n / (c.a * c.a0) * (u + v) + v * v * (c.t / c.b0);
+        const double first = (c.outweighed() ? joined : u * u - v * v * (c.b / c.b0)) / (12 * c.b);
+        const double rest = binet_bregman<1>(c.a, c.b, c.gap).divergence - binet_bregman<1>(c.a0, c.b0, c.gap0).divergence;
+        return 0.5 * h_difference(c) + (first + rest);
+    }
+
+    // M(a, b) - M(a0, b0) of Stirling's main part M(a, b) = b log(b/a) - b + a, whose first order cancels.
+    static double main_difference(const Corners& c) {
+        const double v = c.gap0 / c.a0;
+        const double first = c.n / c.a * (c.n / (c.a0 * c.b0)) - c.gap_s * v;
+        return first + c.b * logarithm(c).remainder - c.t * logarithm_of_ratio(c.b0, c.a0, c.gap0).remainder;
+    }
+
+    // D_S(a, b) - D_S(a0, b0), any size.
+    static double stirling(const Corners& c) {
+        const bool raise = (c.a < c.b ? c.a : c.b) < kRaise;
+        const Corners last = c.raised(raise ? double(kRaise) : 0.0);
+        const double at_last = large(last);
+        double steps = 0;
+        unrolled<kRaise>([&](auto index) { steps += h_difference(c.raised(double(kRaise - 1 - index))); });
+        // The change of the main part: close together from second-order forms, apart without anything of size a or b in it.
+        const double close = main_difference(last) - main_difference(c);
+        const double log_first = logarithm(c).log, log_last = logarithm(last).log;
+        const double outer = log_of(split_log_ratio(last.b0, last.a0)) - log_of(split_log_ratio(c.b0, c.a0));
+        const double apart = kRaise * log_last + c.b * (log_last - log_first) - c.t * outer;
+        const bool near = are_near(c.a, c.b) & are_near(c.a0, c.b0);
+        return raise ? at_last + (steps + (near ? close : apart)) : at_last;
+    }
+
+    static double slope_p(const Corners& c) {
+        const bool raise = c.a < kRaise;
+        const Corners d = c.raised(raise ? double(kRaise) : 0.0);
+        const double apart = d.n / (d.a * d.a0), v = d.gap0 / d.a0, i = 1 / d.a, i0 = 1 / d.a0;
+        const double inverse = d.s / (d.a * d.a0);  // 1/a - 1/a0
+        // psi'(x) = 1/x + 1/(2x^2) + 1/(6x^3) + the rest of the series.
+        const double third = (apart * (i * i) + v * inverse * (i + i0)) * (1.0 / 6);
+        const double rest = d.gap * (i * i * i) * (binet_series<2>(i * i) - 1.0 / 6) -
+                            d.gap0 * (i0 * i0 * i0) * (binet_series<2>(i0 * i0) - 1.0 / 6);
+        const double at_last = apart + 0.5 * inverse_square_difference(d) + (third + rest);
+        double steps = 0;
+        unrolled<kRaise>([&](auto index) { steps += inverse_square_difference(c.raised(double(kRaise - 1 - index))); });
+        return raise ? at_last + steps : at_last;
+    }
+
+    static double slope_q(const Corners& c) {
+        const bool raise = (c.a < c.b ? c.a : c.b) < kRaise;
+        const Corners d = c.raised(raise ? double(kRaise) : 0.0);
+        const double half = inverse_product_difference(d), outer = d.gap0 / (d.a0 * d.b0);
+        const double first = half * (1 / d.a + 1 / d.b) + outer * (d.s / (d.a * d.a0) + d.t / (d.b * d.b0));
+        const double rest = binet_bregman<1>(d.a, d.b, d.gap).slope - binet_bregman<1>(d.a0, d.b0, d.gap0).slope;
+        const double log_ratio = logarithm(d).log;
+        const double at_last = log_ratio + (0.5 * half + (first * (1.0 / 12) + rest));
+        double steps = 0;
+        unrolled<kRaise>([&](auto index) { steps += inverse_product_difference(c.raised(double(kRaise - 1 - index))); });
+        return raise ? at_last + steps : at_last;
+    }
+};
 
 }  // namespace kullback::KULLBACK_SET
