@@ -5,6 +5,7 @@
 
 #include "abi.h"
 #include "pairs/call.h"
+#include "pairs/factors.h"
 #include "rows/call.h"
 
 namespace kullback {
@@ -31,6 +32,7 @@ struct InstructionSet {
     const RowKernels* rows;
     const PairFunction* pairs;
     const int32_t* pair_count;
+    const FactorKernels* factors;
 };
 
 }  // namespace kullback

@@ -131,8 +131,9 @@ constexpr ElementwiseFunction kFunctions[] = {
 extern const RowKernels kRows;
 extern const PairFunction kPairs[];
 extern const int32_t kPairCount;
+extern const FactorKernels kFactors;
 extern const InstructionSet kSet;
 const InstructionSet kSet = {KULLBACK_TEXT(KULLBACK_SET), kFunctions, int32_t(sizeof(kFunctions) / sizeof(kFunctions[0])),
-                             &kRows, kPairs, &kPairCount};
+                             &kRows, kPairs, &kPairCount, &kFactors};
 
 }  // namespace kullback::KULLBACK_SET

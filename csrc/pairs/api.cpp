@@ -1,10 +1,12 @@
 // The exported functions of the pair kernels: threads around the kernels of the chosen instruction set.
 #include <cstring>
+#include <vector>
 
 #include "../abi.h"
 #include "../dispatch.h"
 #include "../parallel.h"
 #include "call.h"
+#include "factors.h"
 
 namespace kullback {
 namespace {
@@ -55,4 +57,20 @@ KULLBACK_API int32_t kullback_pair_backward(const PairCall* call) {
     const PairFunction* function = function_of(call);
     if (function == nullptr || (call->grad.data == nullptr && call->rows * call->columns > 0)) return 1;
     return run(*call, function->backward[call->dtype]);
+}
+
+// Returns 0, or 1 for a request that makes no sense.
+KULLBACK_API int32_t kullback_compare_factors(const FactorCall* call) {
+    if (call == nullptr || call->dtype < 0 || call->dtype > 1 || call->batch < 0 || call->size < 0) return 1;
+    if (call->batch == 0 || call->size == 0) return 0;
+    const int64_t n = call->size, items = call->batch * (panels_of(n) + 1);
+    const FactorKernel kernel = instruction_set().factors->by_dtype[call->dtype];
+    const int64_t work = call->batch * n * n * n / 6;
+    const int32_t threads = work < 100000 ? 1 : static_cast<int32_t>(call->threads);
+    const int64_t grain = threads == 1 ? items : (items + 8 * threads - 1) / (8 * threads);
+    parallel_for(items, grain, threads, [&](int64_t begin, int64_t end) {
+        std::vector<double> scratch(static_cast<size_t>((n + kRowsAtOnce) * kPanel + kRowsAtOnce * (n + kRowsAtOnce)));
+        for (int64_t i = begin; i < end; ++i) kernel(*call, i, scratch.data());
+    });
+    return 0;
 }

@@ -81,7 +81,7 @@ def _declare(library: ctypes.CDLL) -> None:
         rows.argtypes = [ctypes.c_char_p]
         rows.restype = long
     library.kullback_pair_index.argtypes = [ctypes.c_char_p]
-    for pair in (library.kullback_pair_forward, library.kullback_pair_backward):
+    for pair in (library.kullback_pair_forward, library.kullback_pair_backward, library.kullback_compare_factors):
         pair.argtypes = [ctypes.c_char_p]
 
 
