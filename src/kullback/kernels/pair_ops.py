@@ -37,7 +37,7 @@ class PairOp:
 
     def __init__(self, name: str, formula: Callable[..., Tensor], *, arguments: Sequence[str], parts: int = 0) -> None:
         self.formula = formula
-        self._parts = parts
+        self.parts = parts
         self.op = Op(
             f"pair_{name}",
             f"({', '.join(f'Tensor {argument}' for argument in arguments)}) -> Tensor",
@@ -72,13 +72,13 @@ class PairOp:
 
     def _shape(self, tensors: Sequence[Tensor]) -> torch.Size:
         shape: torch.Size = torch.broadcast_shapes(*(t.shape for t in tensors))  # type: ignore[no-untyped-call]
-        return shape[:-1] if self._parts else shape
+        return shape[:-1] if self.parts else shape
 
     def _fake(self, *tensors: Tensor) -> Tensor:
         return tensors[0].new_empty(self._shape(tensors))
 
     def _parameters(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-        return [t.select(-1, i) for t in tensors for i in range(self._parts)] if self._parts else tensors
+        return [t.select(-1, i) for t in tensors for i in range(self.parts)] if self.parts else tensors
 
     def _forward(self, *tensors: Tensor) -> Tensor:
         first = tensors[0]
@@ -109,13 +109,13 @@ class PairOp:
         parameters = self._parameters(saved)
         rows, columns, operands, held = _lay_out([grad, *parameters], shape)
         found = [
-            grad.new_empty((*shape, self._parts) if self._parts else shape, dtype=t.dtype) if need else None
+            grad.new_empty((*shape, self.parts) if self.parts else shape, dtype=t.dtype) if need else None
             for t, need in zip(saved, needs, strict=True)
         ]
         outputs: list[int] = []
         for g in found:
-            for i in range(self._parts or 1):
-                outputs += _UNWANTED if g is None else (g.data_ptr() + i * g.element_size(), self._parts or 1)
+            for i in range(self.parts or 1):
+                outputs += _UNWANTED if g is None else (g.data_ptr() + i * g.element_size(), self.parts or 1)
         threads = torch.get_num_threads() if rows * columns >= _PARALLEL_FROM else 1
         unused = _MOST - len(parameters)
         packed = _CALL.pack(

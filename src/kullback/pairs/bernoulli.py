@@ -24,10 +24,10 @@ from kullback.special import expm1mx, kl_div
 def kl_bernoulli_bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
     """Both terms are non-negative; see `outcomes`."""
     logits_p, logits_q = gives_logits(p), gives_logits(q)
-    return _FUSED[logits_p, logits_q](p.logits if logits_p else p.probs, q.logits if logits_q else q.probs)
+    return BERNOULLI_OPS[logits_p, logits_q](p.logits if logits_p else p.probs, q.logits if logits_q else q.probs)
 
 
-def _fused(logits_p: bool, logits_q: bool) -> PairOp:
+def _op(logits_p: bool, logits_q: bool) -> PairOp:
     def formula(given_p: Tensor, given_q: Tensor) -> Tensor:
         return kl_per_trial(Chance(given_p, logits_p), Chance(given_q, logits_q))
 
@@ -35,7 +35,7 @@ def _fused(logits_p: bool, logits_q: bool) -> PairOp:
     return PairOp(f"bernoulli_{'_'.join(sides)}", formula, arguments=("given_p", "given_q"))
 
 
-_FUSED = {(of_p, of_q): _fused(of_p, of_q) for of_p in (False, True) for of_q in (False, True)}
+BERNOULLI_OPS = {(of_p, of_q): _op(of_p, of_q) for of_p in (False, True) for of_q in (False, True)}
 
 
 @register(Bernoulli, Binomial, method="integral", source="a Bernoulli is a Binomial of one trial", decides_support=True)

@@ -28,18 +28,18 @@ _NODES = [
 
 
 @register(Beta, Beta, source="KL of two-dimensional Dirichlet laws", finished=True)
-def kl_beta_beta(p: Beta, q: Beta) -> Tensor:
+def klbeta_op(p: Beta, q: Beta) -> Tensor:
     """Beta(a, b) is the first coordinate of Dirichlet(a, b), and the second is determined by it."""
-    return _beta_beta(p._dirichlet.concentration, q._dirichlet.concentration)
+    return beta_op(p._dirichlet.concentration, q._dirichlet.concentration)
 
 
-_beta_beta = PairOp("beta", dirichlet_kl, arguments=("alpha", "beta"), parts=2)
+beta_op = PairOp("beta", dirichlet_kl, arguments=("alpha", "beta"), parts=2)
 
 
 def _kl_beta_unit(p: Beta) -> Tensor:
     """KL to the uniform law on [0, 1], the negative entropy."""
     concentration = working(p._dirichlet.concentration)
-    return _beta_beta(concentration, torch.ones_like(concentration))
+    return beta_op(concentration, torch.ones_like(concentration))
 
 
 @register(Beta, Uniform, source="KL(Beta ‖ Uniform(0, 1)) + log(high − low)")

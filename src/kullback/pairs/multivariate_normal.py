@@ -37,7 +37,7 @@ def kl_gaussian_gaussian(p: Gaussian, q: Gaussian) -> Tensor:
     ways = {given(p), given(q)}
     refinable = ways <= {"covariance_matrix", "cov_factor"}
     if ways != {"precision_matrix"} and not (refinable and torch.compiler.is_compiling()):
-        value, square = _compare(p.loc, stored_factor(p), q.loc, stored_factor(q))
+        value, square = compare_factors(p.loc, stored_factor(p), q.loc, stored_factor(q))
         if not refinable or (is_known(square) and not bool((square < NEAR).any())):
             return value
     (loc_p,), (loc_q,) = read(p, "loc"), read(q, "loc")
@@ -55,7 +55,7 @@ def _compare_factors(loc_p: Tensor, lower_p: Tensor, loc_q: Tensor, lower_q: Ten
     return value, w.detach().square().sum((-2, -1)).expand(value.shape)
 
 
-_compare = FactorOp(_compare_factors)
+compare_factors = FactorOp(_compare_factors)
 
 
 def _as_gaussian(d: Independent[Distribution]) -> Distribution | None:

@@ -19,7 +19,7 @@ from kullback.special import expm1mx
 @register(Normal, Normal, source="½[φ(2s) + (Δμ/σ_q)²], s = log(σ_p/σ_q), φ(x) = eˣ − 1 − x", finished=True)
 def kl_normal_normal(p: Normal, q: Normal) -> Tensor:
     """See `normal_normal`."""
-    return _fused(p.loc, p.scale, q.loc, q.scale)
+    return normal_op(p.loc, p.scale, q.loc, q.scale)
 
 
 def normal_normal(loc_p: Tensor, scale_p: Tensor, loc_q: Tensor, scale_q: Tensor) -> Tensor:
@@ -27,7 +27,7 @@ def normal_normal(loc_p: Tensor, scale_p: Tensor, loc_q: Tensor, scale_q: Tensor
     return (expm1mx(2 * log_ratio(scale_p, scale_q)) + ((loc_p - loc_q) / scale_q) ** 2) / 2
 
 
-_fused = PairOp("normal", normal_normal, arguments=("loc_p", "scale_p", "loc_q", "scale_q"))
+normal_op = PairOp("normal", normal_normal, arguments=("loc_p", "scale_p", "loc_q", "scale_q"))
 
 
 @register(Normal, Gumbel, source="½φ(2s) + φ(½e^(2s) − Δμ/β) + 1 − ½log 2π, s = log(σ/β)")

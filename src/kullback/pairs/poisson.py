@@ -18,10 +18,10 @@ from kullback.special import kl_div
 @register(Poisson, Poisson, source="λ_p log(λ_p/λ_q) − λ_p + λ_q", finished=True)
 def kl_poisson_poisson(p: Poisson, q: Poisson) -> Tensor:
     """The generalised divergence of the rates."""
-    return _fused(p.rate, q.rate)
+    return poisson_op(p.rate, q.rate)
 
 
-_fused = PairOp("poisson", kl_div, arguments=("rate_p", "rate_q"))
+poisson_op = PairOp("poisson", kl_div, arguments=("rate_p", "rate_q"))
 
 
 @register(Poisson, Bernoulli, source="−log q(0) at rate 0, else infinite", decides_support=True)
