@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.distributions import LowRankMultivariateNormal, MultivariateNormal, Wishart
 
 from kullback.pairs.parameters import working
+from kullback.pairs.visible import hidden
 
 Matrix = MultivariateNormal | LowRankMultivariateNormal | Wishart
 _GIVEN = ("scale_tril", "covariance_matrix", "precision_matrix")
@@ -83,9 +84,8 @@ def _log_diagonals(a: Tensor, b: Tensor) -> Tensor:
 
 
 def is_known(condition: Tensor) -> bool:
-    """Whether Python may look at a tensor's values: not while compiling and not inside a function transform."""
-    followed = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
-    return not followed and condition.device.type == "cpu"
+    """Whether Python may look at a tensor's values without waiting for a device."""
+    return not hidden() and condition.device.type == "cpu"
 
 
 def _covariance(d: Matrix) -> Tensor:
