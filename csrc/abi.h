@@ -17,4 +17,10 @@ constexpr int32_t kAbiVersion = 6;
 
 enum class Dtype : int32_t { kFloat64 = 0, kFloat32 = 1, kFloat16 = 2, kBfloat16 = 3 };
 
+// An operand seen as rows x columns of elements; a stride of 0 repeats, so broadcasting copies nothing.
+struct Operand {
+    const void* data;
+    int64_t row_stride, column_stride;
+};
+
 }  // namespace kullback

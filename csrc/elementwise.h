@@ -4,15 +4,11 @@
 #include <cstdint>
 
 #include "abi.h"
+#include "pairs/call.h"
+#include "pairs/factors.h"
 #include "rows/call.h"
 
 namespace kullback {
-
-// An operand seen as rows x columns of elements; a stride of 0 repeats, so broadcasting copies nothing.
-struct Operand {
-    const void* data;
-    int64_t row_stride, column_stride;
-};
 
 struct ElementwiseCall {
     int64_t rows, columns;
@@ -34,6 +30,9 @@ struct InstructionSet {
     const ElementwiseFunction* functions;
     int32_t function_count;
     const RowKernels* rows;
+    const PairFunction* pairs;
+    const int32_t* pair_count;
+    const FactorKernels* factors;
 };
 
 }  // namespace kullback

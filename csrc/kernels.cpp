@@ -3,45 +3,11 @@
 // One driver serves every function, dtype and layout: a block of each operand is brought into a buffer in the precision
 // the function computes in (or used in place), the function runs over the block in a loop the compiler vectorises, and
 // the block is stored.
-#include <type_traits>
-
-#include "elementwise.h"
+#include "blocks.h"
 #include "functions.h"
-#include "math/half.h"
 
 namespace kullback::KULLBACK_SET {
 namespace {
-
-constexpr int64_t kBlock = 256;
-
-// Not std::min: an inline function of the standard library compiled here could be linked into other files.
-inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-
-// Elements [begin, begin + count) of the flattened rows x columns view.
-template <class S, class C>
-const C* load_block(const Operand& operand, int64_t columns, int64_t begin, int64_t count, C* buffer) {
-    const S* data = static_cast<const S*>(operand.data);
-    const bool contiguous = operand.column_stride == 1 && operand.row_stride == columns;
-    if constexpr (std::is_same_v<S, C>) {
-        if (contiguous) return data + begin;
-    }
-    int64_t row = begin / columns, column = begin - row * columns, done = 0;
-    if (contiguous) row = 0, column = begin, columns = begin + count;
-    while (done < count) {
-        const int64_t run = smaller(count - done, columns - column);
-        const S* source = data + row * operand.row_stride + column * operand.column_stride;
-        C* target = buffer + done;
-        if (operand.column_stride == 1) {
-            for (int64_t i = 0; i < run; ++i) target[i] = load<C>(source[i]);
-        } else if (operand.column_stride == 0) {
-            for (int64_t i = 0; i < run; ++i) target[i] = load<C>(*source);
-        } else {
-            for (int64_t i = 0; i < run; ++i) target[i] = load<C>(source[i * operand.column_stride]);
-        }
-        done += run, column = 0, ++row;
-    }
-    return buffer;
-}
 
 // F::apply(x), (x, y) or (x, y, z) over elements [begin, end); S is the stored type, C the computing one.
 template <class F, class S, class C>
@@ -59,9 +25,6 @@ void run(const ElementwiseCall& call, int64_t begin, int64_t end) {
         for (int64_t i = 0; i < count; ++i) store(results[i], output[at + i]);
     }
 }
-
-// Inlines the whole of a function into its loop: a call left over would keep it from vectorising.
-#define KULLBACK_FLAT [[gnu::flatten]]
 
 #define KULLBACK_UNARY_LOOP(name, single, narrow, expression)                             \
     struct Function_##name {                                                      \
@@ -166,8 +129,11 @@ constexpr ElementwiseFunction kFunctions[] = {
 #define KULLBACK_TEXT_(name) #name
 #define KULLBACK_TEXT(name) KULLBACK_TEXT_(name)
 extern const RowKernels kRows;
+extern const PairFunction kPairs[];
+extern const int32_t kPairCount;
+extern const FactorKernels kFactors;
 extern const InstructionSet kSet;
 const InstructionSet kSet = {KULLBACK_TEXT(KULLBACK_SET), kFunctions, int32_t(sizeof(kFunctions) / sizeof(kFunctions[0])),
-                             &kRows};
+                             &kRows, kPairs, &kPairCount, &kFactors};
 
 }  // namespace kullback::KULLBACK_SET

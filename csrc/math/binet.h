@@ -123,16 +123,19 @@ inline Expansion expand_once(const double (&coefficients)[N], double a, double b
 // D(a, b) = R(b) - R(a) - (b-a) R'(a) >= 0 for a, b >= 0.22 at any ratio (P holds that far). With R = P(u)/x and d = b - a,
 //   D = d^2/(a^2 b) {P(u_a) + k a v_a^2 v_b [k a v_b P[u_a, u_a, u_b] - (a+b+c) P'(u_a)]},
 // where the bracket is less than half of what it corrects.
-inline double binet_bregman_above(double a, double b) {
+// A caller may know d better than b - a gives it.
+inline double binet_bregman_above(double a, double b, double gap) {
     using Point = BinetPoint<0>;
     const Point at_a(a), at_b(b);
-    const double gap = b - a, k = Point::kScale;
+    const double k = Point::kScale;
     const Expansion p = expand(scaled_coefficients<0>(), at_a.u, at_b.u);
     const double weight = k * (a * at_a.v) * at_a.v;
     const double sum = (a + Point::kShift) * at_b.v + b * at_b.v;
     const double braces = p.value + weight * (k * (a * at_b.v) * at_b.v * p.second - sum * p.slope);
     return (gap / a) * (gap / b / a) * braces;
 }
+
+inline double binet_bregman_above(double a, double b) { return binet_bregman_above(a, b, b - a); }
 
 // The same for arguments up to 3/4: half the divergence h(b/a) of -log x, less that of
 // x log x, and the divergence of the regular part.
@@ -182,14 +185,15 @@ inline double binet_bregman_of(double a, double b) {
 }
 
 // R'(b) - R'(a) for a, b >= 0.22. With R' = -S(u)/x^2: d/(a b^2) {(a+b)/a S(u_a) - k a v_a v_b S[u_a, u_b]}.
-inline double binet_slope_difference_above(double a, double b) {
+inline double binet_slope_difference_above(double a, double b, double gap) {
     using Point = BinetPoint<1>;
     const Point at_a(a), at_b(b);
     const Expansion s = expand_once(scaled_coefficients<1>(), at_a.u, at_b.u);
-    const double gap = b - a;
     const double braces = (1 + b / a) * s.value - Point::kScale * (a * at_a.v) * at_b.v * s.slope;
     return (gap / b / a) * (braces / b);
 }
+
+inline double binet_slope_difference_above(double a, double b) { return binet_slope_difference_above(a, b, b - a); }
 
 inline double binet_slope_difference_below(double a, double b) {
     const double gap = b - a, scale = 2 / coefficients::kRegularTo;

@@ -155,6 +155,8 @@ struct Tail {
     double divergence, slope;
 };
 
+// Terms of the series before `kFirst` are left out.
+template <int kFirst = 0>
 inline Tail binet_bregman(double a, double b, double gap) {
     const double s = 1 / a, t = 1 / b;
     double power = 1, homogeneous = 1, weighted = 1, divergence = 0, slope = 0;
@@ -162,7 +164,7 @@ inline Tail binet_bregman(double a, double b, double gap) {
         constexpr int m = index + 1;
         power *= t;
         const double following = s * homogeneous + power;
-        if constexpr (m % 2 == 1) {
+        if constexpr (m % 2 == 1 && m / 2 >= kFirst) {
             divergence += coefficients::kBinetDouble[m / 2] * weighted;
             slope += (coefficients::kBinetDouble[m / 2] * m) * following;
         }

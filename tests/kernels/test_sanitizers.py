@@ -17,10 +17,11 @@ THREADS = ["-Wl,--no-as-needed", "-lgomp", "-pthread"]
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ to build the sanitized library with")
 @pytest.mark.skipif(not SOURCES.is_dir(), reason="the native sources are not part of this installation")
-@pytest.mark.parametrize("driver", ["sanitize_driver.cpp", "sanitize_rows.cpp"])
+@pytest.mark.parametrize("driver", ["sanitize_driver.cpp", "sanitize_rows.cpp", "sanitize_pairs.cpp"])
 def test_no_access_out_of_bounds_and_no_undefined_behaviour(tmp_path, driver):
     program = tmp_path / "driver"
     names = ["api.cpp", "dispatch.cpp", "memory.cpp", "parallel.cpp", "kernels.cpp", "rows/api.cpp", "rows/rows.cpp"]
+    names += ["pairs/api.cpp", "pairs/pairs.cpp", "pairs/factors.cpp"]
     sources = [Path(__file__).with_name(driver), *(SOURCES / name for name in names)]
     flags = [*FLAGS, f"-I{SOURCES}", "-DKULLBACK_SET=baseline"]
     command = ["g++", *flags, *map(str, sources), *THREADS, "-ldl", "-o", str(program)]

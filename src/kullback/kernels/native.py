@@ -80,6 +80,9 @@ def _declare(library: ctypes.CDLL) -> None:
     for rows in (library.kullback_rows_forward, library.kullback_rows_backward):
         rows.argtypes = [ctypes.c_char_p]
         rows.restype = long
+    library.kullback_pair_index.argtypes = [ctypes.c_char_p]
+    for pair in (library.kullback_pair_forward, library.kullback_pair_backward, library.kullback_compare_factors):
+        pair.argtypes = [ctypes.c_char_p]
 
 
 def _candidates(name: str) -> list[Path]:

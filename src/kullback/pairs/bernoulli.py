@@ -7,8 +7,9 @@ from torch import Tensor
 from torch.distributions import Bernoulli, Binomial, Poisson
 
 from kullback._core.special._derivatives import attach, split_point
+from kullback.kernels.pair_ops import PairOp
 from kullback.pairs.outcomes import Chance, chance, kl_per_trial
-from kullback.pairs.parameters import read
+from kullback.pairs.parameters import gives_logits, read
 from kullback.pairs.registry import register
 from kullback.pairs.trials import kl_of_trials
 from kullback.special import expm1mx, kl_div
@@ -18,11 +19,23 @@ from kullback.special import expm1mx, kl_div
     Bernoulli,
     Bernoulli,
     source="p₁ φ(log q₁/p₁) + p₀ φ(log q₀/p₀), φ(x) = eˣ − 1 − x",
-    decides_support=True,
+    finished=True,
 )
 def kl_bernoulli_bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
     """Both terms are non-negative; see `outcomes`."""
-    return kl_per_trial(chance(p), chance(q))
+    logits_p, logits_q = gives_logits(p), gives_logits(q)
+    return BERNOULLI_OPS[logits_p, logits_q](p.logits if logits_p else p.probs, q.logits if logits_q else q.probs)
+
+
+def _op(logits_p: bool, logits_q: bool) -> PairOp:
+    def formula(given_p: Tensor, given_q: Tensor) -> Tensor:
+        return kl_per_trial(Chance(given_p, logits_p), Chance(given_q, logits_q))
+
+    sides = ["logits" if logits else "probs" for logits in (logits_p, logits_q)]
+    return PairOp(f"bernoulli_{'_'.join(sides)}", formula, arguments=("given_p", "given_q"))
+
+
+BERNOULLI_OPS = {(of_p, of_q): _op(of_p, of_q) for of_p in (False, True) for of_q in (False, True)}
 
 
 @register(Bernoulli, Binomial, method="integral", source="a Bernoulli is a Binomial of one trial", decides_support=True)

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.distributions import Beta, ContinuousBernoulli, Exponential, Gamma, Normal, Uniform
 
 from kullback._core.special._double_double import two_difference, two_product, two_sum
+from kullback.kernels.pair_ops import PairOp
 from kullback.pairs.dirichlet import cross_difference, dirichlet_kl
 from kullback.pairs.parameters import gives_logits, read, working
 from kullback.pairs.ratios import log_ratio
@@ -26,16 +27,19 @@ _NODES = [
 ]
 
 
-@register(Beta, Beta, source="KL of two-dimensional Dirichlet laws")
-def kl_beta_beta(p: Beta, q: Beta) -> Tensor:
+@register(Beta, Beta, source="KL of two-dimensional Dirichlet laws", finished=True)
+def klbeta_op(p: Beta, q: Beta) -> Tensor:
     """Beta(a, b) is the first coordinate of Dirichlet(a, b), and the second is determined by it."""
-    return dirichlet_kl(working(p._dirichlet.concentration), working(q._dirichlet.concentration))
+    return beta_op(p._dirichlet.concentration, q._dirichlet.concentration)
+
+
+beta_op = PairOp("beta", dirichlet_kl, arguments=("alpha", "beta"), parts=2)
 
 
 def _kl_beta_unit(p: Beta) -> Tensor:
     """KL to the uniform law on [0, 1], the negative entropy."""
     concentration = working(p._dirichlet.concentration)
-    return dirichlet_kl(concentration, torch.ones_like(concentration))
+    return beta_op(concentration, torch.ones_like(concentration))
 
 
 @register(Beta, Uniform, source="KL(Beta ‖ Uniform(0, 1)) + log(high − low)")

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Exponential, Gamma, Gumbel, Normal
 
+from kullback.kernels.pair_ops import PairOp
 from kullback.pairs.moments import kl_to_normal
 from kullback.pairs.parameters import read
 from kullback.pairs.products import corrected, log_quotient, mean_term, settled, sum_of_products
@@ -17,19 +18,20 @@ from kullback.special import binet, binet_bregman, expm1mx, log1pmx
 
 
 @register(
-    Gamma, Gamma, source="b·φ(log(aβ_q/(bβ_p))) + ½φ(log(b/a)) + D_R(a→b): Stirling's part and Binet's remainder R"
+    Gamma,
+    Gamma,
+    source="b·φ(log(aβ_q/(bβ_p))) + ½φ(log(b/a)) + D_R(a→b): Stirling's part and Binet's remainder R",
+    finished=True,
 )
 def kl_gamma_gamma(p: Gamma, q: Gamma) -> Tensor:
-    """Three non-negative terms; the textbook form's log-gammas cancel among each other at large concentration."""
-    return gamma_gamma(*read(p, "concentration", "rate"), *read(q, "concentration", "rate"))
+    """See `gamma_gamma`."""
+    return gamma_gamma(p.concentration, p.rate, q.concentration, q.rate)
 
 
-@register(Gamma, Exponential, source="Gamma ‖ Gamma with b = 1")
+@register(Gamma, Exponential, source="Gamma ‖ Gamma with b = 1", finished=True)
 def kl_gamma_exponential(p: Gamma, q: Exponential) -> Tensor:
     """An Exponential is a Gamma of concentration 1."""
-    (rate,) = read(q, "rate")
-    a, rate_p = read(p, "concentration", "rate")
-    return gamma_gamma(a, rate_p, torch.ones_like(rate), rate)
+    return gamma_gamma(p.concentration, p.rate, torch.ones_like(q.rate), q.rate)
 
 
 @register(
@@ -47,10 +49,13 @@ def kl_gamma_normal(p: Gamma, q: Normal) -> Tensor:
     return gamma_normal(a, rate, q)
 
 
-def gamma_gamma(a: Tensor, rate_p: Tensor, b: Tensor, rate_q: Tensor) -> Tensor:
-    """KL(Gamma(a, rate_p) ‖ Gamma(b, rate_q))."""
+def _gamma_gamma(a: Tensor, rate_p: Tensor, b: Tensor, rate_q: Tensor) -> Tensor:
+    """Three non-negative terms; the textbook form's log-gammas cancel among each other at large concentration."""
     means = mean_term(b, a * (rate_q / rate_p), log_quotient(a, rate_q, b, rate_p))
     return means + expm1mx(log_ratio(b, a)) / 2 + binet_bregman(a, b)
+
+
+gamma_gamma = PairOp("gamma", _gamma_gamma, arguments=("a", "rate_p", "b", "rate_q"))
 
 
 def negentropy(a: Tensor) -> Tensor:

@@ -12,9 +12,19 @@ from torch.distributions import (
     Normal,
 )
 
+from kullback.kernels.factor_op import FactorOp
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import Reduced, register
-from kullback.pairs.relative_factor import lower_factor, relative_factor, trace_minus_log_det
+from kullback.pairs.relative_factor import (
+    NEAR,
+    factor_difference,
+    given,
+    is_known,
+    lower_factor,
+    relative_factor,
+    stored_factor,
+    trace_minus_log_det,
+)
 
 Gaussian = MultivariateNormal | LowRankMultivariateNormal
 SOURCE = "½[tr(Σ_q⁻¹Σ_p) − d − log det(Σ_q⁻¹Σ_p) + ‖L_q⁻¹Δμ‖²] from W = L_q⁻¹(L_p − L_q)"
@@ -24,11 +34,28 @@ SOURCE = "½[tr(Σ_q⁻¹Σ_p) − d − log det(Σ_q⁻¹Σ_p) + ‖L_q⁻¹Δ�
 @register(MultivariateNormal, LowRankMultivariateNormal, source=SOURCE)
 def kl_gaussian_gaussian(p: Gaussian, q: Gaussian) -> Tensor:
     """Non-negative terms only; factors that were not expanded are solved with once."""
+    ways = {given(p), given(q)}
+    refinable = ways <= {"covariance_matrix", "cov_factor"}
+    if ways != {"precision_matrix"} and not (refinable and torch.compiler.is_compiling()):
+        value, square = compare_factors(p.loc, stored_factor(p), q.loc, stored_factor(q))
+        if not refinable or (is_known(square) and not bool((square < NEAR).any())):
+            return value
     (loc_p,), (loc_q,) = read(p, "loc"), read(q, "loc")
     lower = lower_factor(q)
     shift = torch.linalg.solve_triangular(lower, (loc_p - loc_q).unsqueeze(-1), upper=False)
     divergence: Tensor = 0.5 * (trace_minus_log_det(*relative_factor(p, q, lower)) + shift.square().sum((-2, -1)))
     return divergence
+
+
+def _compare_factors(loc_p: Tensor, lower_p: Tensor, loc_q: Tensor, lower_q: Tensor) -> tuple[Tensor, Tensor]:
+    """The divergence from the factors as they are, and ‖W‖²."""
+    shift = torch.linalg.solve_triangular(lower_q, (loc_p - loc_q).unsqueeze(-1), upper=False)
+    w, log_diagonal = factor_difference(lower_p, lower_q)
+    value = 0.5 * (trace_minus_log_det(w, log_diagonal) + shift.square().sum((-2, -1)))
+    return value, w.detach().square().sum((-2, -1)).expand(value.shape)
+
+
+compare_factors = FactorOp(_compare_factors)
 
 
 def _as_gaussian(d: Independent[Distribution]) -> Distribution | None:

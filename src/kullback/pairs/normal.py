@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Gumbel, Laplace, Normal
 
+from kullback.kernels.pair_ops import PairOp
 from kullback.pairs.parameters import read
 from kullback.pairs.products import settled
 from kullback.pairs.ratios import log_ratio
@@ -15,12 +16,18 @@ from kullback.pairs.registry import register
 from kullback.special import expm1mx
 
 
-@register(Normal, Normal, source="½[φ(2s) + (Δμ/σ_q)²], s = log(σ_p/σ_q), φ(x) = eˣ − 1 − x")
+@register(Normal, Normal, source="½[φ(2s) + (Δμ/σ_q)²], s = log(σ_p/σ_q), φ(x) = eˣ − 1 − x", finished=True)
 def kl_normal_normal(p: Normal, q: Normal) -> Tensor:
+    """See `normal_normal`."""
+    return normal_op(p.loc, p.scale, q.loc, q.scale)
+
+
+def normal_normal(loc_p: Tensor, scale_p: Tensor, loc_q: Tensor, scale_q: Tensor) -> Tensor:
     """Both terms are non-negative; the logarithm of the ratio is taken so that no σ² over- or underflows."""
-    loc_p, scale_p = read(p, "loc", "scale")
-    loc_q, scale_q = read(q, "loc", "scale")
     return (expm1mx(2 * log_ratio(scale_p, scale_q)) + ((loc_p - loc_q) / scale_q) ** 2) / 2
+
+
+normal_op = PairOp("normal", normal_normal, arguments=("loc_p", "scale_p", "loc_q", "scale_q"))
 
 
 @register(Normal, Gumbel, source="½φ(2s) + φ(½e^(2s) − Δμ/β) + 1 − ½log 2π, s = log(σ/β)")

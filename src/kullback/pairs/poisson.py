@@ -8,17 +8,20 @@ import torch
 from torch import Tensor
 from torch.distributions import Bernoulli, Binomial, Poisson
 
+from kullback.kernels.pair_ops import PairOp
 from kullback.pairs.outcomes import chance, minus_log_failure
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
 from kullback.special import kl_div
 
 
-@register(Poisson, Poisson, source="λ_p log(λ_p/λ_q) − λ_p + λ_q", decides_support=True)
+@register(Poisson, Poisson, source="λ_p log(λ_p/λ_q) − λ_p + λ_q", finished=True)
 def kl_poisson_poisson(p: Poisson, q: Poisson) -> Tensor:
     """The generalised divergence of the rates."""
-    (rate_p,), (rate_q,) = read(p, "rate"), read(q, "rate")
-    return kl_div(rate_p, rate_q)
+    return poisson_op(p.rate, q.rate)
+
+
+poisson_op = PairOp("poisson", kl_div, arguments=("rate_p", "rate_q"))
 
 
 @register(Poisson, Bernoulli, source="−log q(0) at rate 0, else infinite", decides_support=True)

@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar, cast
 
+import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
@@ -51,6 +52,8 @@ class Rule(NamedTuple):
         applies: For a rule on base classes: whether it answers a pair of subclasses at all.
         decides_support: Whether the formula itself says where the answer is infinite, because the support depends on
             degenerate parameters (a rate of 0, a probability of 1) or must be compared before anything else.
+        finished: Whether the formula's result is the answer as it is: it decides the support, and it has the dtype and
+            the broadcast batch shape of the answer. Nothing stands between a small input and its kernel then.
     """
 
     p: type[Distribution]
@@ -60,12 +63,14 @@ class Rule(NamedTuple):
     source: str
     applies: Callable[[type, type], bool] | None = None
     decides_support: bool = False
+    finished: bool = False
 
     def __str__(self) -> str:
         return f"KL({self.p.__name__} || {self.q.__name__})"
 
 
 _rules: dict[tuple[type, type], Rule] = {}
+_resolved: dict[tuple[type, type], Rule | None] = {}  # answers of `find` since the last change of the rules
 
 
 def register(
@@ -76,11 +81,13 @@ def register(
     method: str = "closed form",
     applies: Callable[[type, type], bool] | None = None,
     decides_support: bool = False,
+    finished: bool = False,
 ) -> Callable[[F], F]:
     """Decorate the library's own formula for KL(p ‖ q)."""
 
     def decorate(formula: F) -> F:
-        add(Rule(p, q, cast("Formula", formula), method, source, applies, decides_support))
+        decides = decides_support or finished
+        add(Rule(p, q, cast("Formula", formula), method, source, applies, decides, finished))
         return formula
 
     return decorate
@@ -148,11 +155,13 @@ def add(rule: Rule) -> None:
             )
         )
     _rules[rule.p, rule.q] = rule
+    _resolved.clear()
 
 
 def remove(p: type, q: type) -> None:
     """Forget the formula registered for exactly these two classes."""
     del _rules[p, q]
+    _resolved.clear()
 
 
 def rules() -> list[Rule]:
@@ -163,8 +172,15 @@ def rules() -> list[Rule]:
 def find(p: type, q: type) -> Rule | None:
     """The most specific rule for two classes, or None."""
     exact = _rules.get((p, q))
-    if exact is not None:
-        return exact
+    if exact is not None or (p, q) in _resolved:
+        return exact or _resolved[p, q]
+    rule = _resolve(p, q)
+    if not torch.compiler.is_compiling():
+        _resolved[p, q] = rule
+    return rule
+
+
+def _resolve(p: type, q: type) -> Rule | None:
     # The method resolution order lists a class before its bases, so with single inheritance the first hit on either
     # axis is the most specific one there.
     found = [_rules[a, b] for a in p.__mro__ for b in q.__mro__ if (a, b) in _rules]

@@ -5,8 +5,8 @@ With Σ = LLᵀ, Σ_q⁻¹Σ_p has the trace ‖I+W‖² and the determinant Π(
     tr(Σ_q⁻¹Σ_p) − d − log det(Σ_q⁻¹Σ_p) = Σᵢ [wᵢᵢ² + 2·(wᵢᵢ − log(1+wᵢᵢ))] + Σ_{i>j} wᵢⱼ²,
 
 every term non-negative. W = L_q⁻¹(L_p − L_q) is exact near equality if the factors were given. Where covariances
-were given, their factors carry rounding errors of κ·eps that the difference amplifies; a Newton step on
-W + Wᵀ + WWᵀ = E, E = L_q⁻¹(Σ_p − Σ_q)L_q⁻ᵀ, takes them out.
+were given, their factors carry rounding errors of κ·eps that the difference amplifies; one step of the iteration
+W + Wᵀ = E − WWᵀ, E = L_q⁻¹(Σ_p − Σ_q)L_q⁻ᵀ, takes them out.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.distributions import LowRankMultivariateNormal, MultivariateNormal, Wishart
 
 from kullback.pairs.parameters import working
+from kullback.pairs.visible import hidden
 
 Matrix = MultivariateNormal | LowRankMultivariateNormal | Wishart
 _GIVEN = ("scale_tril", "covariance_matrix", "precision_matrix")
@@ -52,6 +53,13 @@ def lower_factor(d: Matrix) -> Tensor:
     return cast("Tensor", torch.linalg.solve_triangular(inverse, eye, upper=False))
 
 
+def stored_factor(d: Matrix) -> Tensor:
+    """The factor as stored where the maker gave it, else that of `lower_factor`."""
+    if isinstance(d, LowRankMultivariateNormal) or given(d) != "scale_tril":
+        return lower_factor(d)
+    return d._unbroadcasted_scale_tril
+
+
 def relative_factor(p: Matrix, q: Matrix, lower_q: Tensor) -> tuple[Tensor, Tensor]:
     """W (or another factor of a matrix similar to Σ_q⁻¹Σ_p, minus I), and log(1 + wᵢᵢ), which survives wᵢᵢ = −1."""
     ways = {given(p), given(q)}
@@ -60,13 +68,15 @@ def relative_factor(p: Matrix, q: Matrix, lower_q: Tensor) -> tuple[Tensor, Tens
         base, other = working(p.precision_matrix), working(q.precision_matrix)
         lower, moved = torch.linalg.cholesky(base), torch.linalg.cholesky(other)
         return _refined(solve_lower(lower, moved - lower), lower, other - base), _log_diagonals(moved, lower)
-    lower_p = lower_factor(p)
-    # Entries above the diagonal are no parameters, whatever a maker left there.
-    direct = solve_lower(lower_q, (lower_p - lower_q).tril())
-    log_diagonal = _log_diagonals(lower_p, lower_q)
+    direct, log_diagonal = factor_difference(lower_factor(p), lower_q)
     if ways <= {"covariance_matrix", "cov_factor"}:
         return _refined(direct, lower_q, _covariance(p) - _covariance(q)), log_diagonal
     return direct, log_diagonal
+
+
+def factor_difference(lower_p: Tensor, lower_q: Tensor) -> tuple[Tensor, Tensor]:
+    """W and log(1 + wᵢᵢ) of the factors; entries above the diagonal are no parameters, whatever a maker left there."""
+    return solve_lower(lower_q, (lower_p - lower_q).tril()), _log_diagonals(lower_p, lower_q)
 
 
 def _log_diagonals(a: Tensor, b: Tensor) -> Tensor:
@@ -74,9 +84,8 @@ def _log_diagonals(a: Tensor, b: Tensor) -> Tensor:
 
 
 def is_known(condition: Tensor) -> bool:
-    """Whether Python may look at a tensor's values: not while compiling and not inside a function transform."""
-    followed = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
-    return not followed and condition.device.type == "cpu"
+    """Whether Python may look at a tensor's values without waiting for a device."""
+    return not hidden() and condition.device.type == "cpu"
 
 
 def _covariance(d: Matrix) -> Tensor:
@@ -87,23 +96,19 @@ def _covariance(d: Matrix) -> Tensor:
 
 
 def _refined(start: Tensor, lower: Tensor, difference: Tensor) -> Tensor:
-    """One Newton step from W₀: W = W₀ + L₀·Φ(L₀⁻¹·[E − W₀ − W₀ᵀ − W₀W₀ᵀ]·L₀⁻ᵀ), L₀ = I + W₀, Φ the lower half."""
+    """W = Φ(E − W₀W₀ᵀ) from W₀ near it, Φ the lower half: an error r of W₀ enters only as ‖W₀‖·r."""
     near = (start.detach().square().sum((-2, -1)) < NEAR)[..., None, None]
     if is_known(near) and not bool(near.any()):
         return start
     safe = torch.where(near, start, 0.0)
     gap = torch.where(near, difference, 0.0)
-    eye = torch.eye(start.shape[-1], dtype=start.dtype, device=start.device)
     target = torch.linalg.solve_triangular(lower, gap, upper=False)
     target = torch.linalg.solve_triangular(lower, target.mT, upper=False)
-    residual = target - (safe + safe.mT + safe @ safe.mT)
-    factor = eye + safe
-    whitened = torch.linalg.solve_triangular(factor, residual, upper=False)
-    whitened = torch.linalg.solve_triangular(factor, whitened.mT, upper=False)
-    half = whitened.tril(-1) + 0.5 * torch.diag_embed(whitened.diagonal(dim1=-2, dim2=-1))
+    whole = target - safe @ safe.mT
+    half = whole.tril(-1) + 0.5 * torch.diag_embed(whole.diagonal(dim1=-2, dim2=-1))
     # Equal matrices may have been factored in differently rounded ways; what is left of W is then second order.
     equal = (gap == 0).all(-1).all(-1)[..., None, None]
-    return torch.where(near, torch.where(equal, 0.0, safe + factor @ half), start)
+    return torch.where(near, torch.where(equal, 0.0, half), start)
 
 
 def solve_lower(lower: Tensor, right: Tensor) -> Tensor:

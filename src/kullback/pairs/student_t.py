@@ -31,6 +31,7 @@ from kullback.pairs.gamma_half_step import SERIES, half_step_difference, half_st
 from kullback.pairs.parameters import read
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
+from kullback.pairs.relative_factor import is_known
 from kullback.special import expm1mx, log1pmx
 
 # Below this the two expectations have cancelled three digits, and the second-order form takes over; its nodes cannot
@@ -74,6 +75,12 @@ def kl_student_t_student_t(p: StudentT, q: StudentT) -> tuple[Tensor, Tensor]:
     pair = _Pair(*together)
     far, far_error = _by_frullani(pair)
     apart = (far > _NEAR) | (pair.shift.abs() > _NEAR_SHIFT * pair.df_p.sqrt())
+    if is_known(apart):
+        close = ~apart
+        if not bool(close.any()):
+            return far, far_error.detach()
+        near, near_error = _by_density(_Pair(*(part[close] for part in pair)))
+        return far.masked_scatter(close, near), far_error.detach().masked_scatter(close, near_error.detach())
     # Where the second form is not asked for it is given two equal laws, so that nothing in it can overflow.
     near, near_error = _by_density(
         _Pair(

@@ -1,0 +1,76 @@
+// The exported functions of the pair kernels: threads around the kernels of the chosen instruction set.
+#include <cstring>
+#include <vector>
+
+#include "../abi.h"
+#include "../dispatch.h"
+#include "../parallel.h"
+#include "call.h"
+#include "factors.h"
+
+namespace kullback {
+namespace {
+
+constexpr int64_t kGrain = 4096;          // elements a thread takes at once
+constexpr int64_t kParallelFrom = 16384;  // below, waking a second thread costs more than it saves
+
+const PairFunction* function_of(const PairCall* call) {
+    const InstructionSet& set = instruction_set();
+    if (call == nullptr || call->function < 0 || call->function >= *set.pair_count) return nullptr;
+    if (call->dtype < 0 || call->dtype > 1 || call->rows < 0 || call->columns < 0) return nullptr;
+    const PairFunction* function = set.pairs + call->function;
+    for (int i = 0; i < function->arity; ++i) {
+        if (call->inputs[i].data == nullptr && call->rows * call->columns > 0) return nullptr;
+    }
+    return function;
+}
+
+int32_t run(const PairCall& call, PairKernel kernel) {
+    const int64_t count = call.rows * call.columns;
+    parallel_for(count, kGrain, count < kParallelFrom ? 1 : static_cast<int32_t>(call.threads),
+                 [&](int64_t begin, int64_t end) { kernel(call, begin, end); });
+    return 0;
+}
+
+}  // namespace
+}  // namespace kullback
+
+using namespace kullback;
+
+// Index of a function for the calls below, or -1.
+KULLBACK_API int32_t kullback_pair_index(const char* name) {
+    const InstructionSet& set = instruction_set();
+    for (int32_t i = 0; i < *set.pair_count; ++i) {
+        if (std::strcmp(set.pairs[i].name, name) == 0) return i;
+    }
+    return -1;
+}
+
+// Both return 0, or 1 for a request that makes no sense.
+KULLBACK_API int32_t kullback_pair_forward(const PairCall* call) {
+    const PairFunction* function = function_of(call);
+    if (function == nullptr || (call->value == nullptr && call->rows * call->columns > 0)) return 1;
+    return run(*call, function->forward[call->dtype]);
+}
+
+KULLBACK_API int32_t kullback_pair_backward(const PairCall* call) {
+    const PairFunction* function = function_of(call);
+    if (function == nullptr || (call->grad.data == nullptr && call->rows * call->columns > 0)) return 1;
+    return run(*call, function->backward[call->dtype]);
+}
+
+// Returns 0, or 1 for a request that makes no sense.
+KULLBACK_API int32_t kullback_compare_factors(const FactorCall* call) {
+    if (call == nullptr || call->dtype < 0 || call->dtype > 1 || call->batch < 0 || call->size < 0) return 1;
+    if (call->batch == 0 || call->size == 0) return 0;
+    const int64_t n = call->size, items = call->batch * (panels_of(n) + 1);
+    const FactorKernel kernel = instruction_set().factors->by_dtype[call->dtype];
+    const int64_t work = call->batch * n * n * n / 6;
+    const int32_t threads = work < 100000 ? 1 : static_cast<int32_t>(call->threads);
+    const int64_t grain = threads == 1 ? items : (items + 8 * threads - 1) / (8 * threads);
+    parallel_for(items, grain, threads, [&](int64_t begin, int64_t end) {
+        std::vector<double> scratch(static_cast<size_t>((n + kRowsAtOnce) * kPanel + kRowsAtOnce * (n + kRowsAtOnce)));
+        for (int64_t i = begin; i < end; ++i) kernel(*call, i, scratch.data());
+    });
+    return 0;
+}

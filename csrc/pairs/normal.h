@@ -1,0 +1,38 @@
+// KL(Normal || Normal) = w^2/2 + [w - log(1 + w)] + (dmu/sigma_q)^2/2 with w = (sigma_p - sigma_q)/sigma_q.
+//
+// Every term is non-negative and second order near equality. The difference of the scales is exact there, so w is; the
+// logarithm is taken of the ratio of the scales, which is never formed and so neither over- nor underflows.
+#pragma once
+
+#include "../math/log.h"
+
+namespace kullback::KULLBACK_SET {
+
+struct Normal {
+    using Single = double;
+    static constexpr int kArity = 4;
+
+    static double value(const double (&x)[4]) {
+        const double scale_p = x[1], scale_q = x[3];
+        const double w = (scale_p - scale_q) / scale_q, shift = (x[0] - x[2]) / scale_q;
+        const LogRatio l = split_log_ratio(scale_p, scale_q);
+        // w - log(1+w) with log(1+w) = 2 atanh(s), s = w/(2+w): w - 2 s is exactly w s.
+        const double near = l.s * (w - 2 * (l.s * l.s) * l.remainder);
+        const double gap = l.k == 0 ? near : w - log_of(l);
+        const double sum = 0.5 * w * w + (gap + 0.5 * shift * shift);
+        return scale_p == 0 ? kInfinity<double> : sum;
+    }
+
+    static void slopes(const double (&x)[4], double (&d)[4]) {
+        const double scale_p = x[1], scale_q = x[3];
+        const double inverse = 1 / scale_q;
+        const double w = (scale_p - scale_q) * inverse, shift = (x[0] - x[2]) * inverse;
+        const double grown = w * (2 + w);  // (sigma_p/sigma_q)^2 - 1
+        d[0] = shift * inverse;
+        d[2] = -d[0];
+        d[1] = grown / scale_p;
+        d[3] = -(grown + shift * shift) * inverse;
+    }
+};
+
+}  // namespace kullback::KULLBACK_SET

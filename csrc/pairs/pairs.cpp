@@ -1,0 +1,160 @@
+// The pair kernels for one instruction set; CMake compiles this file once per set (KULLBACK_SET names it).
+//
+// A family is a struct with the number of its parameters (those of p, then those of q), the divergence `value`, and its
+// derivatives `slopes`, which a backward pass multiplies by the incoming gradient. `Single` says in which precision float32
+// is computed. A family whose formula holds for most parameters only names a second one, `Rare`, and says where that is
+// needed: those elements of a block are gathered and computed again. One driver serves all of them.
+#include "../blocks.h"
+#include "bernoulli.h"
+#include "beta.h"
+#include "call.h"
+#include "gamma.h"
+#include "normal.h"
+#include "poisson.h"
+
+namespace kullback::KULLBACK_SET {
+namespace {
+
+template <class F, class C>
+KULLBACK_FLAT void values(const C* const (&in)[F::kArity], C* __restrict out, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+        C x[F::kArity];
+        unrolled<F::kArity>([&](auto k) { x[k] = in[k][i]; });
+        out[i] = F::value(x);
+    }
+}
+
+template <class F, class C>
+KULLBACK_FLAT void gradients(const C* const (&in)[F::kArity], const C* grad, C (&out)[F::kArity][kBlock], int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+        C x[F::kArity], slopes[F::kArity];
+        unrolled<F::kArity>([&](auto k) { x[k] = in[k][i]; });
+        F::slopes(x, slopes);
+        const C g = grad[i];
+        // Where nothing is asked the answer is zero, so that an infinite slope does not become a NaN.
+        unrolled<F::kArity>([&](auto k) { out[k][i] = g == C(0) ? C(0) : g * slopes[k]; });
+    }
+}
+
+template <class F, class = void>
+struct HasRare : std::false_type {};
+template <class F>
+struct HasRare<F, std::void_t<typename F::Rare>> : std::true_type {};
+
+// The rare elements of a block, collected to the front of `gathered`; returns how many.
+template <class F, class C>
+int64_t gather(const C* const (&in)[F::kArity], C (&gathered)[F::kArity][kBlock], int16_t (&index)[kBlock], int64_t n) {
+    int64_t found = 0;
+    for (int64_t i = 0; i < n; ++i) {
+        C x[F::kArity];
+        unrolled<F::kArity>([&](auto k) { x[k] = in[k][i]; });
+        index[found] = int16_t(i);
+        found += F::is_rare(x) ? 1 : 0;
+    }
+    for (int k = 0; k < F::kArity; ++k) {
+        for (int64_t i = 0; i < found; ++i) gathered[k][i] = in[k][index[i]];
+    }
+    return found;
+}
+
+template <class F, class S, class C>
+void load_inputs(const PairCall& call, int64_t at, int64_t count, C (&buffers)[F::kArity][kBlock],
+                 const C* (&in)[F::kArity]) {
+    for (int i = 0; i < F::kArity; ++i) {
+        in[i] = load_block<S, C>(call.inputs[i], call.columns, at, count, buffers[i]);
+    }
+}
+
+template <class C, int N>
+void point_to(const C (&buffers)[N][kBlock], const C* (&in)[N]) {
+    for (int i = 0; i < N; ++i) in[i] = buffers[i];
+}
+
+template <class F, class S, class C>
+void forward(const PairCall& call, int64_t begin, int64_t end) {
+    alignas(64) C buffers[F::kArity][kBlock];
+    alignas(64) C results[kBlock];
+    S* output = static_cast<S*>(call.value);
+    for (int64_t at = begin; at < end; at += kBlock) {
+        const int64_t count = smaller(kBlock, end - at);
+        const C* in[F::kArity];
+        load_inputs<F, S, C>(call, at, count, buffers, in);
+        values<F, C>(in, results, count);
+        for (int64_t i = 0; i < count; ++i) output[at + i] = S(results[i]);
+        if constexpr (HasRare<F>::value) {
+            alignas(64) C gathered[F::kArity][kBlock];
+            int16_t index[kBlock];
+            const int64_t rare = gather<F>(in, gathered, index, count);
+            if (rare == 0) continue;
+            const C* of_rare[F::kArity];
+            point_to(gathered, of_rare);
+            values<typename F::Rare, C>(of_rare, results, rare);
+            for (int64_t i = 0; i < rare; ++i) output[at + index[i]] = S(results[i]);
+        }
+    }
+}
+
+template <class F, class S, class C>
+void backward(const PairCall& call, int64_t begin, int64_t end) {
+    alignas(64) C buffers[F::kArity][kBlock];
+    alignas(64) C grad_buffer[kBlock];
+    alignas(64) C results[F::kArity][kBlock];
+    for (int64_t at = begin; at < end; at += kBlock) {
+        const int64_t count = smaller(kBlock, end - at);
+        const C* in[F::kArity];
+        load_inputs<F, S, C>(call, at, count, buffers, in);
+        const C* grad = load_block<S, C>(call.grad, call.columns, at, count, grad_buffer);
+        gradients<F, C>(in, grad, results, count);
+        if constexpr (HasRare<F>::value) {
+            alignas(64) C gathered[F::kArity][kBlock];
+            alignas(64) C rare_results[F::kArity][kBlock];
+            alignas(64) C rare_grad[kBlock];
+            int16_t index[kBlock];
+            const int64_t rare = gather<F>(in, gathered, index, count);
+            for (int64_t i = 0; i < rare; ++i) rare_grad[i] = grad[index[i]];
+            const C* of_rare[F::kArity];
+            point_to(gathered, of_rare);
+            if (rare > 0) gradients<typename F::Rare, C>(of_rare, rare_grad, rare_results, rare);
+            for (int k = 0; k < F::kArity; ++k) {
+                for (int64_t i = 0; i < rare; ++i) results[k][index[i]] = rare_results[k][i];
+            }
+        }
+        for (int k = 0; k < F::kArity; ++k) {
+            S* output = static_cast<S*>(call.gradients[k].data);
+            const int64_t stride = call.gradients[k].stride;
+            if (output == nullptr) continue;
+            if (stride == 1) {
+                for (int64_t i = 0; i < count; ++i) output[at + i] = S(results[k][i]);
+            } else {
+                for (int64_t i = 0; i < count; ++i) output[(at + i) * stride] = S(results[k][i]);
+            }
+        }
+    }
+}
+
+template <class F>
+constexpr PairFunction entry(const char* name) {
+    using C = typename F::Single;
+    return {name,
+            F::kArity,
+            {forward<F, double, double>, forward<F, float, C>},
+            {backward<F, double, double>, backward<F, float, C>}};
+}
+
+}  // namespace
+
+extern const PairFunction kPairs[];
+extern const int32_t kPairCount;
+const PairFunction kPairs[] = {
+    entry<Bernoulli<false, false>>("bernoulli_probs_probs"),
+    entry<Bernoulli<false, true>>("bernoulli_probs_logits"),
+    entry<Bernoulli<true, false>>("bernoulli_logits_probs"),
+    entry<Bernoulli<true, true>>("bernoulli_logits_logits"),
+    entry<Beta>("beta"),
+    entry<Gamma>("gamma"),
+    entry<Normal>("normal"),
+    entry<Poisson>("poisson"),
+};
+const int32_t kPairCount = int32_t(sizeof(kPairs) / sizeof(kPairs[0]));
+
+}  // namespace kullback::KULLBACK_SET

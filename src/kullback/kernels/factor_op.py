@@ -1,0 +1,114 @@
+"""Two Gaussians compared by the lower triangular factors of their covariances, in one native pass.
+
+With L_p = L_q·(I + W) and y = L_q⁻¹Δμ the divergence is ½‖W‖² + Σ[wᵢᵢ − log(1+wᵢᵢ)] + ½‖y‖². Only the lower triangle
+is computed, in float64 whatever the factors' dtype (`csrc/pairs/factors.cpp`). With G = W + diag(wᵢᵢ/(1+wᵢᵢ)), the
+derivative in W, those in the parameters are
+
+    L_p: tril(L_q⁻ᵀG),   L_q: −tril(L_q⁻ᵀ[G(I+W)ᵀ + yyᵀ]),   μ_p, μ_q: ±L_q⁻ᵀy.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from kullback._core.dtypes import work_dtype
+from kullback.kernels import native as _native
+from kullback.kernels.face import Op
+
+_DTYPES = {torch.float64: 0, torch.float32: 1}
+_CALL = struct.Struct("=12q")
+_PANEL = 32  # columns, as csrc/pairs/factors.h has it
+Compared = tuple[Tensor, Tensor]
+
+
+class FactorOp:
+    """KL of two Gaussians from means and factors; returns it, and ‖W‖² without derivatives, in working precision.
+
+    Args:
+        formula: The same in pure torch, for tensors in working precision: the meaning of the op.
+    """
+
+    def __init__(self, formula: Callable[..., Compared]) -> None:
+        self.formula = formula
+        self.op = Op(
+            "compare_factors",
+            "(Tensor loc_p, Tensor lower_p, Tensor loc_q, Tensor lower_q) -> (Tensor, Tensor, Tensor, Tensor)",
+            reference=self._reference,
+            native=self._forward,
+            backward=self._backward,
+            fake=self._fake,
+            kept=2,
+        )
+        library = _native.library()
+        if library is not None:
+            self._compare = library.kullback_compare_factors
+
+    def __call__(self, loc_p: Tensor, lower_p: Tensor, loc_q: Tensor, lower_q: Tensor) -> Compared:
+        """Any shapes that broadcast; one native pass serves batches of one shape on both sides."""
+        tensors: tuple[Tensor, ...] = (loc_p, lower_p, loc_q, lower_q)
+        dtype = loc_p.dtype
+        if dtype not in _DTYPES or any(t.dtype is not dtype for t in tensors):
+            tensors = tuple(t.to(work_dtype(t.device)) for t in tensors)
+        alike = loc_p.shape == loc_q.shape and lower_p.shape == lower_q.shape == (*loc_p.shape, loc_p.shape[-1])
+        compared: Compared = self.op(*tensors) if alike else self._reference(*tensors)
+        return compared
+
+    def _reference(self, *tensors: Tensor) -> Compared:
+        return self.formula(*(t.to(work_dtype(t.device)) for t in tensors))
+
+    @staticmethod
+    def _fake(loc_p: Tensor, lower_p: Tensor, loc_q: Tensor, lower_q: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        del loc_q, lower_q
+        wide = loc_p.new_empty(loc_p.shape[:-1], dtype=torch.float64)
+        return wide, torch.empty_like(wide), wide.new_empty(lower_p.shape), wide.new_empty(loc_p.shape)
+
+    def _forward(
+        self, loc_p: Tensor, lower_p: Tensor, loc_q: Tensor, lower_q: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        *batch, size = loc_p.shape
+        shift = (loc_p.double() - loc_q.double()).contiguous()
+        lower_p, lower_q = lower_p.contiguous(), lower_q.contiguous()
+        w, y = shift.new_empty(lower_p.shape), torch.empty_like(shift)
+        count, panels = math.prod(batch), -(-size // _PANEL)
+        parts = shift.new_zeros(count, panels + 1, 3)
+        packed = _CALL.pack(
+            *(_DTYPES[lower_p.dtype], count, size, torch.get_num_threads()),
+            *(lower_p.data_ptr(), lower_q.data_ptr(), size * size, size * size),
+            *(shift.data_ptr(), w.data_ptr(), y.data_ptr(), parts.data_ptr()),
+        )
+        status = self._compare(packed)
+        assert status == 0
+        square, gap, distance = parts.sum(1).unbind(-1)
+        value = 0.5 * (square + distance) + gap
+        return value.reshape(batch), square.reshape(batch), w, y
+
+    @staticmethod
+    def _backward(grads: Sequence[Tensor], saved: Sequence[Tensor], needs: Sequence[bool]) -> list[Tensor | None]:
+        loc_p, lower_p, loc_q, lower_q, w, y = saved
+        del loc_q
+        grad = grads[0].double()[..., None]
+        lower = lower_q.double()
+        on_p, on_q = (t.diagonal(dim1=-2, dim2=-1).double() for t in (lower_p, lower_q))
+        right = torch.cat([w, y.unsqueeze(-1)], -1)
+        right.diagonal(dim1=-2, dim2=-1).add_((on_p - on_q) / on_p)
+        solved = torch.linalg.solve_triangular(lower.mT, right.mul_(grad.unsqueeze(-1)), upper=True)
+        through_w, through_y = solved[..., :-1], solved[..., -1]
+        dtype = loc_p.dtype
+        found: list[Tensor | None] = [None] * 4
+        if needs[0]:
+            found[0] = through_y.to(dtype)
+        if needs[1]:
+            found[1] = through_w.tril().to(dtype)
+        if needs[2]:
+            found[2] = -through_y.to(dtype)
+        if needs[3]:
+            whole = torch.cat([w, y.unsqueeze(-1)], -1)
+            # I + W with a diagonal that survives wᵢᵢ = −1.
+            whole.diagonal(dim1=-2, dim2=-1).copy_(on_p / on_q)
+            found[3] = (solved @ whole.mT).tril().neg_().to(dtype)
+        return found

@@ -1,0 +1,171 @@
+"""Divergences of two univariate distributions as functions of their parameters: one native pass, one backward pass.
+
+An op reads parameters as they are stored, float32 or float64, broadcast or strided, and computes inside in whatever
+precision its formula needs (`csrc/pairs/`). Other dtypes, and mixtures of the two, are widened first: the answer is
+float64 if any parameter is, else float32.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from kullback._core.dtypes import result_dtype, work_dtype
+from kullback.kernels import native as _native
+from kullback.kernels.face import Op
+
+_DTYPES = {torch.float64: 0, torch.float32: 1}
+_CALL = struct.Struct("=29q")
+_MOST = 4  # parameters of both sides together
+_ABSENT = (0, 0, 0)
+_UNWANTED = (0, 1)
+_PARALLEL_FROM = 16384  # elements
+
+
+class PairOp:
+    """KL(p ‖ q) as a function of the parameters of p and q, called with tensors.
+
+    Args:
+        name: Name of the native function; the op is called `pair_<name>`.
+        formula: The same in pure torch, for tensors in working precision: the meaning of the op.
+        arguments: Names of the parameters, those of p first.
+        parts: How many parameters an argument holds, along its last dimension; 0 if it is one itself.
+    """
+
+    def __init__(self, name: str, formula: Callable[..., Tensor], *, arguments: Sequence[str], parts: int = 0) -> None:
+        self.formula = formula
+        self.parts = parts
+        self.op = Op(
+            f"pair_{name}",
+            f"({', '.join(f'Tensor {argument}' for argument in arguments)}) -> Tensor",
+            reference=self._reference,
+            native=self._forward,
+            backward=self._backward,
+            fake=self._fake,
+        )
+        library = _native.library()
+        if library is not None:
+            self._function = library.kullback_pair_index(name.encode())
+            if self._function < 0:
+                raise ValueError(f"the native library has no pair {name!r}")
+            self._run_forward, self._run_backward = library.kullback_pair_forward, library.kullback_pair_backward
+
+    def __call__(self, *tensors: Tensor) -> Tensor:
+        """The divergence in the broadcast shape; float64 if any parameter is, else float32."""
+        dtype = tensors[0].dtype
+        for tensor in tensors:  # a loop, not a generator: small inputs feel the difference
+            if tensor.dtype is not dtype or dtype not in _DTYPES:
+                return self._widened(tensors)
+        value: Tensor = self.op(*tensors)
+        return value
+
+    def _widened(self, tensors: Sequence[Tensor]) -> Tensor:
+        value: Tensor = self.op(*(t.to(work_dtype(t.device)) for t in tensors))
+        return value.to(result_dtype(*tensors))
+
+    def _reference(self, *tensors: Tensor) -> Tensor:
+        value = self.formula(*(t.to(work_dtype(t.device)) for t in tensors))
+        return value.to(tensors[0].dtype).expand(self._shape(tensors))
+
+    def _shape(self, tensors: Sequence[Tensor]) -> torch.Size:
+        shape: torch.Size = torch.broadcast_shapes(*(t.shape for t in tensors))  # type: ignore[no-untyped-call]
+        return shape[:-1] if self.parts else shape
+
+    def _fake(self, *tensors: Tensor) -> Tensor:
+        return tensors[0].new_empty(self._shape(tensors))
+
+    def _parameters(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+        return [t.select(-1, i) for t in tensors for i in range(self.parts)] if self.parts else tensors
+
+    def _forward(self, *tensors: Tensor) -> Tensor:
+        first = tensors[0]
+        parameters = self._parameters(tensors)
+        count = _common_count(parameters)
+        if count < 0:
+            value = first.new_empty(self._shape(tensors))
+            rows, columns, operands, held = _lay_out(parameters, value.shape)
+        else:
+            value, rows, columns, held = torch.empty_like(parameters[0]), 1, count, parameters
+            operands = [number for t in parameters for number in (t.data_ptr(), 0, 1)]
+        threads = torch.get_num_threads() if rows * columns >= _PARALLEL_FROM else 1
+        packed = _CALL.pack(
+            *(self._function, _DTYPES[first.dtype], rows, columns, threads, value.data_ptr()),
+            *_ABSENT,
+            *operands,
+            *_ABSENT * (_MOST - len(parameters)),
+            *_UNWANTED * _MOST,
+        )
+        status = self._run_forward(packed)
+        del held
+        if status:
+            raise RuntimeError(f"the native function {self.op.name!r} refused its arguments")
+        return value
+
+    def _backward(self, grads: Sequence[Tensor], saved: Sequence[Tensor], needs: Sequence[bool]) -> list[Tensor | None]:
+        (grad,), shape = grads, grads[0].shape
+        parameters = self._parameters(saved)
+        rows, columns, operands, held = _lay_out([grad, *parameters], shape)
+        found = [
+            grad.new_empty((*shape, self.parts) if self.parts else shape, dtype=t.dtype) if need else None
+            for t, need in zip(saved, needs, strict=True)
+        ]
+        outputs: list[int] = []
+        for g in found:
+            for i in range(self.parts or 1):
+                outputs += _UNWANTED if g is None else (g.data_ptr() + i * g.element_size(), self.parts or 1)
+        threads = torch.get_num_threads() if rows * columns >= _PARALLEL_FROM else 1
+        unused = _MOST - len(parameters)
+        packed = _CALL.pack(
+            *(self._function, _DTYPES[grad.dtype], rows, columns, threads, 0),
+            *operands,
+            *_ABSENT * unused,
+            *outputs,
+            *_UNWANTED * unused,
+        )
+        status = self._run_backward(packed)
+        del held
+        if status:
+            raise RuntimeError(f"the native function {self.op.name!r} refused its arguments")
+        return [
+            None if g is None else g if g.shape == t.shape else g.sum_to_size(t.shape)
+            for g, t in zip(found, saved, strict=True)
+        ]
+
+
+def _common_count(tensors: Sequence[Tensor]) -> int:
+    """The number of elements if all tensors are contiguous and of one shape, else -1."""
+    shape = tensors[0].shape
+    for tensor in tensors:
+        if tensor.shape != shape or not tensor.is_contiguous():
+            return -1
+    return tensors[0].numel()
+
+
+def _lay_out(tensors: Sequence[Tensor], shape: torch.Size) -> tuple[int, int, list[int], Sequence[Tensor]]:
+    """Rows and columns of the result; pointer, row and column stride of each operand; the tensors pointed into.
+
+    Operands are read in place where two strides suffice.
+    """
+    expanded = [t if t.shape == shape else t.expand(shape) for t in tensors]
+    strides = [t.stride() for t in expanded]
+    merged: list[list[int]] = []
+    for d in range(len(shape) - 1, -1, -1):
+        size = shape[d]
+        if size == 1:
+            continue
+        steps = [s[d] for s in strides]
+        if merged and all(outer == merged[-1][0] * inner for outer, inner in zip(steps, merged[-1][1:], strict=True)):
+            merged[-1][0] *= size
+        else:
+            merged.append([size, *steps])
+    if len(merged) > 2:
+        return _lay_out([t.contiguous() for t in expanded], shape)
+    one = [1, *(0 for _ in tensors)]
+    columns, rows = (*merged, one, one)[:2]
+    operands: list[int] = []
+    for i, t in enumerate(expanded, 1):
+        operands += (t.data_ptr(), rows[i], columns[i])
+    return rows[0], columns[0], operands, expanded

@@ -1,0 +1,91 @@
+// Drives the pair kernels with every function, dtype, layout and awkward count; built with sanitizers.
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <vector>
+
+#include "dispatch.h"
+#include "pairs/call.h"
+#include "pairs/factors.h"
+
+using namespace kullback;
+
+extern "C" {
+int32_t kullback_pair_forward(const PairCall*);
+int32_t kullback_pair_backward(const PairCall*);
+int32_t kullback_compare_factors(const FactorCall*);
+const char* kullback_parallel_runtime();
+}
+
+namespace {
+
+int failures = 0;
+
+void expect(bool condition, const char* what) {
+    if (!condition) ++failures, std::printf("failed: %s\n", what);
+}
+
+// Probabilities, some of them small: every family accepts them.
+template <class T>
+std::vector<T> draw(int64_t count, int seed) {
+    std::vector<T> found(static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) found[size_t(i)] = T(double((i * 37 + seed * 11) % 97 + 1) / 98);
+    return found;
+}
+
+template <class T>
+void run_function(int64_t function, int64_t rows, int64_t columns, int64_t threads) {
+    const int64_t count = rows * columns;
+    std::vector<std::vector<T>> in, out;
+    for (int i = 0; i < kPairArity; ++i) in.push_back(draw<T>(count, i)), out.emplace_back(size_t(2 * count));
+    std::vector<T> value(static_cast<size_t>(count)), grad(1, T(1));
+    PairCall call{};
+    call.function = function, call.dtype = sizeof(T) == 8 ? 0 : 1;
+    call.rows = rows, call.columns = columns, call.threads = threads;
+    call.value = value.data();
+    call.grad = {grad.data(), 0, 0};
+    for (int i = 0; i < kPairArity; ++i) {
+        // One operand repeats a row, one a column, one is contiguous, one is transposed.
+        const int64_t strides[][2] = {{0, 1}, {1, 0}, {columns, 1}, {1, rows}};
+        call.inputs[i] = {in[size_t(i)].data(), strides[i][0], strides[i][1]};
+        call.gradients[i] = {i == 1 ? nullptr : out[size_t(i)].data(), i == 2 ? 2 : 1};
+    }
+    expect(kullback_pair_forward(&call) == 0, "forward");
+    expect(kullback_pair_backward(&call) == 0, "backward");
+    for (T x : value) expect(x >= 0, "a divergence is not negative");
+}
+
+template <class T>
+void run_factors(int64_t batch, int64_t size, int64_t threads) {
+    std::vector<T> p = draw<T>(batch * size * size, 1), q = draw<T>(size * size, 2);
+    const std::vector<double> shift = draw<double>(batch * size, 3);
+    std::vector<double> w(size_t(batch * size * size)), y(size_t(batch * size));
+    std::vector<double> parts(size_t(batch * (panels_of(size) + 1) * 3));
+    for (int64_t i = 0; i < size; ++i) q[size_t(i * size + i)] = T(size);
+    FactorCall call{sizeof(T) == 8 ? 0 : 1, batch, size, threads, p.data(), q.data(), size * size, 0,
+                    shift.data(), w.data(), y.data(), parts.data()};
+    expect(kullback_compare_factors(&call) == 0, "factors");
+    for (double x : w) expect(std::isfinite(x), "W is finite");
+}
+
+}  // namespace
+
+int main() {
+    const int64_t functions = *instruction_set().pair_count;
+    const int64_t shapes[][2] = {{1, 1}, {1, 255}, {3, 86}, {1, 257}, {7, 5}, {200, 101}};
+    for (int64_t f = 0; f < functions; ++f) {
+        for (const auto& shape : shapes) {
+            run_function<double>(f, shape[0], shape[1], 2);
+            run_function<float>(f, shape[0], shape[1], 2);
+        }
+    }
+    for (const int64_t size : {1, 3, 4, 31, 32, 33, 67}) {
+        run_factors<double>(3, size, 2);
+        run_factors<float>(2, size, 1);
+    }
+    PairCall wrong{};
+    wrong.function = functions;
+    expect(kullback_pair_forward(&wrong) == 1 && kullback_pair_backward(nullptr) == 1, "refuses nonsense");
+    std::printf("%s, %lld functions, %d failures\n", kullback_parallel_runtime(), static_cast<long long>(functions), failures);
+    return failures != 0;
+}
