@@ -77,7 +77,7 @@ def kl_method(p: Distribution, q: Distribution) -> str | None:
         'infinite'
     """
     _check(p, q)
-    rule = registry.find(type(p), type(q))
+    rule = registry.find_for(p, q)
     if rule is not None and rule.method == "user":
         return "user"
     if _nowhere_contained(_contained(p, q, rule), rule):
@@ -100,7 +100,7 @@ def _rounded(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, s
 
 def answer(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, str]:
     """Value, error and method in working precision; what structural rules build on."""
-    rule = registry.find(type(p), type(q))
+    rule = registry.find_for(p, q)
     if rule is not None and rule.method == "user":
         return cast("Tensor", rule.formula(p, q)), None, "user"
     inside = _contained(p, q, rule)

@@ -66,6 +66,7 @@ class Rule(NamedTuple):
 
 
 _rules: dict[tuple[type, type], Rule] = {}
+_general: list[Callable[[Distribution, Distribution], Rule | None]] = []
 
 
 def register(
@@ -183,6 +184,19 @@ def find(p: type, q: type) -> Rule | None:
             instead=f"@register_kl({p.__name__}, {q.__name__})",
         )
     )
+
+
+def answer_generally(rule_for: Callable[[Distribution, Distribution], Rule | None]) -> None:
+    """Ask this for a rule whenever a pair of objects has none of its own."""
+    _general.append(rule_for)
+
+
+def find_for(p: Distribution, q: Distribution) -> Rule | None:
+    """The rule that answers two objects: that of their classes unless its structure does not fit, else a general one."""
+    rule = find(type(p), type(q))
+    if rule is None or (rule.method == "structure" and rule.formula(p, q) is None):
+        return next((general for general in (rule_for(p, q) for rule_for in _general) if general is not None), rule)
+    return rule
 
 
 def _narrower(a: Rule, b: Rule) -> bool:
