@@ -60,7 +60,7 @@ def place_nodes(edges: Tensor) -> Nodes:
 
     Example:
         >>> nodes = place_nodes(torch.tensor([0.0, 1.0], dtype=torch.float64))
-        >>> round(integrate(nodes, torch.exp(nodes.at) * nodes.log_weight.exp()).value.item(), 12)
+        >>> round(integrate(torch.exp(nodes.at) * nodes.log_weight.exp()).value.item(), 12)
         1.718281828459
     """
     t, weight, _ = (torch.tensor(part, dtype=edges.dtype, device=edges.device) for part in _rule())
@@ -71,7 +71,7 @@ def place_nodes(edges: Tensor) -> Nodes:
     return Nodes(at.flatten(-2), log_weight.flatten(-2))
 
 
-def integrate(nodes: Nodes, weighted: Tensor) -> Integral:
+def integrate(weighted: Tensor) -> Integral:
     """The integrals of f from the products weight·f at the nodes.
 
     The product is formed by the caller because it may be representable where f is not.

@@ -77,7 +77,7 @@ def _refined(p: Law, q: Law, *, near: bool) -> Integral:
     for count in (_FIXED,) if hidden() else _PANELS:
         nodes = place_nodes(_with_kinks(p, q, graded_panels(rungs, first, last, count)))
         sample = evaluate(p, q, nodes.at, nodes.log_weight)
-        found = integrate(nodes, _second_order(sample) if near else _first_order(sample))
+        found = integrate(_second_order(sample) if near else _first_order(sample))
         if not hidden() and surely(found.error <= _ENOUGH * found.value.detach().abs()):
             break
     return found

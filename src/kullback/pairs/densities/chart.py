@@ -14,6 +14,9 @@ from torch.nn.functional import softplus
 
 from kullback.pairs.densities.point import CAP, Distance, Offset, Point
 
+LEAST = 1e-300
+_CLOSE = 1e-16
+
 
 class Mark(NamedTuple):
     """A place where a log-density changes behaviour.
@@ -110,7 +113,7 @@ class Log(NamedTuple):
 
     def locate(self, mark: Mark) -> tuple[Tensor, Tensor]:
         """Place and width of a mark in y."""
-        y, w = _from_end(*mark.on_line(), self.lower, 1.0)
+        y, w = from_end(*mark.on_line(), self.lower, 1.0)
         y = torch.where(w > 0, y - torch.log(self.scale), 0.0)
         w = torch.where(w > 0, w, 1.0)
         if mark.lower is None:
@@ -120,7 +123,7 @@ class Log(NamedTuple):
 
     def coordinate(self, x: Tensor) -> Tensor:
         """The y of an x; far to the left of everything if x is outside."""
-        return torch.log(((x - self.lower) / self.scale).clamp_min(_LEAST))
+        return torch.log(((x - self.lower) / self.scale).clamp_min(LEAST))
 
 
 class Logit(NamedTuple):
@@ -145,8 +148,8 @@ class Logit(NamedTuple):
     def locate(self, mark: Mark) -> tuple[Tensor, Tensor]:
         """Place and width of a mark in y."""
         at, width = mark.on_line()
-        above, w_above = _from_end(at, width, self.lower, 1.0)
-        below, w_below = _from_end(at, width, self.upper, -1.0)
+        above, w_above = from_end(at, width, self.lower, 1.0)
+        below, w_below = from_end(at, width, self.upper, -1.0)
         log_width = torch.log(self.width)
         near = (w_above > 0) & (w_below > 0)
         y = torch.where(near, above.minimum(log_width) - below.minimum(log_width), self.shift)
@@ -162,20 +165,18 @@ class Logit(NamedTuple):
 
     def coordinate(self, x: Tensor) -> Tensor:
         """The y of an x; far away if x is outside."""
-        above, below = (x - self.lower).clamp_min(_LEAST), (self.upper - x).clamp_min(_LEAST)
+        above, below = (x - self.lower).clamp_min(LEAST), (self.upper - x).clamp_min(LEAST)
         return torch.log(above) - torch.log(below) - self.shift
 
 
-def _from_end(at: Tensor, width: Tensor, end: Tensor, sign: float) -> tuple[Tensor, Tensor]:
+def from_end(at: Tensor, width: Tensor, end: Tensor, sign: float) -> tuple[Tensor, Tensor]:
     """Log-distance of a mark from an end and its width in that; a width of 0 if it is the end itself.
 
     A mark outside is felt inside at its own distance from the end, and no more sharply than that.
     """
     inward = sign * (at - end)
     distance = torch.maximum(inward.abs(), width)
-    w = torch.where(inward > 0, width / distance.clamp_min(_LEAST), 1.0)
-    return torch.log(distance.clamp_min(_LEAST)), torch.where(distance > _LEAST, w, 0.0)
+    w = torch.where(inward > 0, width / distance.clamp_min(LEAST), 1.0)
+    return torch.log(distance.clamp_min(LEAST)), torch.where(distance > LEAST, w, 0.0)
 
 
-_LEAST = 1e-300
-_CLOSE = 1e-16

@@ -8,18 +8,35 @@ from torch import distributions as d
 from torch.distributions import Distribution
 from torch.distributions.relaxed_bernoulli import LogitRelaxedBernoulli
 
-from kullback.pairs.densities import line
+from kullback.pairs.densities import half_line, interval, line, pareto
 from kullback.pairs.densities.law import Law
 from kullback.pairs.densities.reading import Given, Lift
 
 _FAMILIES: dict[type[Distribution], Callable[[Given], Law]] = {
+    d.Beta: interval.describe_beta,
     d.Cauchy: line.describe_cauchy,
+    d.ContinuousBernoulli: interval.describe_continuous_bernoulli,
+    d.Exponential: half_line.describe_exponential,
+    d.FisherSnedecor: half_line.describe_fisher_snedecor,
+    d.Gamma: half_line.describe_gamma,
     d.Gumbel: line.describe_gumbel,
+    d.HalfCauchy: half_line.describe_half_cauchy,
+    d.HalfNormal: half_line.describe_half_normal,
+    d.InverseGamma: half_line.describe_inverse_gamma,
+    d.Kumaraswamy: interval.describe_kumaraswamy,
     d.Laplace: line.describe_laplace,
+    d.LogNormal: half_line.describe_log_normal,
     LogitRelaxedBernoulli: line.describe_logit_relaxed_bernoulli,
     d.Normal: line.describe_normal,
+    d.Pareto: pareto.describe_pareto,
+    d.RelaxedBernoulli: interval.describe_relaxed_bernoulli,
     d.StudentT: line.describe_student_t,
+    d.Uniform: interval.describe_uniform,
+    d.VonMises: interval.describe_von_mises,
+    d.Weibull: half_line.describe_weibull,
 }
+if hasattr(d, "GeneralizedPareto"):  # newer than the oldest torch supported
+    _FAMILIES[d.GeneralizedPareto] = pareto.describe_generalized_pareto
 
 
 def describable(distribution: Distribution) -> bool:

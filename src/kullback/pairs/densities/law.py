@@ -34,7 +34,7 @@ class Law(NamedTuple):
     """One batch of laws, every tensor with a trailing dimension for the nodes.
 
     Attributes:
-        chart: The coordinate y ∈ ℝ in which the law is integrated: smooth, with tails that decay exponentially or faster.
+        chart: The coordinate y ∈ ℝ of integrals over the law: smooth there, with exponential or lighter tails.
         log_density: Of a point, with respect to dx.
         lower: Lower end of the support.
         upper: Upper end.
