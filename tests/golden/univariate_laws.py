@@ -15,6 +15,7 @@ import numpy as np
 
 Parameters = dict[str, Any]
 DIGITS = 60
+mp.mp.dps = DIGITS
 
 
 class Density(NamedTuple):
@@ -254,12 +255,14 @@ def _edges(p, q, to_x, slope, from_x, integrand):
             w = w if line else min(w, mp.mpf(1))
         w = max(w, mp.mpf("1e-12"))
         points |= {y}
-        for k in range(-1, 48):
+        for k in range(-1, 110 if line else 40):
             points |= {y + w * mp.mpf(2) ** k, y - w * mp.mpf(2) ** k}
     if not line:
-        points = {y for y in points if abs(y) < 5000}
-    with mp.workdps(20):
-        sizes = {y: _log_size(integrand, y) for y in points}
+        # Closer to a finite upper end than this, 1 − x is lost in the working precision.
+        reach = 5000 if p.upper == mp.inf else 100
+        points = {y for y in points if abs(y) < reach}
+    middle = p.places[0][0]
+    sizes = {y: _log_size(integrand, y) + (float(mp.log(1 + abs(y - middle))) if line else 0) for y in points}
     top = max(sizes.values())
     kept = [y for y in points if sizes[y] > top - 48]
     low, high = min(kept), max(kept)
@@ -274,7 +277,7 @@ def _edges(p, q, to_x, slope, from_x, integrand):
 def _log_size(integrand, y):
     try:
         size = abs(integrand(y))
-        return float(mp.log(size)) if size > 0 else -1e9
+        return float(mp.log(size)) if 0 < size < mp.inf else -1e9
     except (ValueError, ZeroDivisionError):
         return -1e9
 

@@ -1,6 +1,6 @@
 """Integrals of functions on the line, batched and differentiable; nothing here knows what a distribution is."""
 
-from kullback.integrate.grading import Panels, graded_panels, ladder, worth_keeping
+from kullback.integrate.grading import Panels, graded_panels, ladder, split_panels, worth_keeping
 from kullback.integrate.panel_rule import Integral, Nodes, integrate, place_nodes
 
 __all__ = [
@@ -11,5 +11,6 @@ __all__ = [
     "integrate",
     "ladder",
     "place_nodes",
+    "split_panels",
     "worth_keeping",
 ]

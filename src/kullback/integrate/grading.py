@@ -62,3 +62,14 @@ def graded_panels(rungs: Panels, first: Tensor, last: Tensor, count: int) -> Ten
     y0, y1 = rungs.at.gather(-1, right - 1), rungs.at.gather(-1, right)
     part = ((wanted - t0) / torch.where(t1 > t0, t1 - t0, 1.0)).clamp(0, 1)
     return y0 + (y1 - y0) * part
+
+
+def split_panels(edges: Tensor, parts: Tensor, count: int) -> Tensor:
+    """Panels split into equal parts, as many as each is worth, resampled to `count` in all.
+
+    Where a batch element asks for fewer than `count` parts its panels become correspondingly shorter.
+    """
+    grown = torch.nn.functional.pad(parts.to(edges.dtype).cumsum(-1), (1, 0))
+    ladder_of_parts = Panels(edges, grown)
+    ends = torch.zeros_like(edges[..., :1], dtype=torch.long)
+    return graded_panels(ladder_of_parts, ends, ends + edges.shape[-1] - 1, count)

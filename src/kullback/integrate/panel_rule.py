@@ -1,7 +1,9 @@
 """Gauss–Legendre on panels: nodes and weights once, then any number of integrands on them.
 
-Sixteen nodes a panel integrate polynomials up to degree 31. Ten of the same nodes carry a second rule of degree 9; from
-the difference of the two the error of the first is estimated the way QUADPACK does it (Piessens et al., 1983, §2.2).
+Sixteen nodes a panel integrate polynomials up to degree 31, and they give the integrand's Legendre coefficients up to
+degree 15. From degree 6–9 to degree 12–15 the coefficients of a smooth integrand fall by some factor; three times that
+far on is degree 32, where the error begins. At an unresolved corner they hardly fall, and no accident makes four of
+them small at once.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import torch
 from torch import Tensor
 
 ORDER = 16
-_SUBSET = [0, 2, 4, 5, 7, 8, 10, 11, 13, 15]
+_MIDDLE, _LAST = range(6, 10), range(12, 16)
 
 
 class Nodes(NamedTuple):
@@ -36,23 +38,21 @@ class Integral(NamedTuple):
         value: ∫f.
         size: ∫|f|, what roundings are relative to; no derivative.
         error: An estimate of |value − truth|; no derivative.
+        panel_error: What each panel contributes to it, roundings apart.
     """
 
     value: Tensor
     size: Tensor
     error: Tensor
+    panel_error: Tensor
 
 
 @functools.cache
-def _rule() -> tuple[list[float], list[float], list[float]]:
-    """Nodes on [0, 1], weights, and weights of the coarser rule relative to these."""
+def _rule() -> tuple[list[float], list[float], list[list[float]]]:
+    """Nodes on [0, 1], weights, and normalised Legendre polynomials at the nodes, middle ones and last ones."""
     nodes, weights = np.polynomial.legendre.leggauss(ORDER)
-    powers = np.polynomial.legendre.legvander(nodes[_SUBSET], len(_SUBSET) - 1).T
-    moments = np.zeros(len(_SUBSET))
-    moments[0] = 2.0
-    coarse = np.zeros(ORDER)
-    coarse[_SUBSET] = np.linalg.solve(powers, moments)
-    return ((nodes + 1) / 2).tolist(), (weights / 2).tolist(), (coarse / weights).tolist()
+    polynomials = np.polynomial.legendre.legvander(nodes, ORDER - 1) * np.sqrt(2 * np.arange(ORDER) + 1)
+    return ((nodes + 1) / 2).tolist(), (weights / 2).tolist(), polynomials[:, [*_MIDDLE, *_LAST]].tolist()
 
 
 def place_nodes(edges: Tensor) -> Nodes:
@@ -63,7 +63,7 @@ def place_nodes(edges: Tensor) -> Nodes:
         >>> round(integrate(torch.exp(nodes.at) * nodes.log_weight.exp()).value.item(), 12)
         1.718281828459
     """
-    t, weight, _ = (torch.tensor(part, dtype=edges.dtype, device=edges.device) for part in _rule())
+    t, weight = (torch.tensor(part, dtype=edges.dtype, device=edges.device) for part in _rule()[:2])
     low, width = edges[..., :-1, None], edges.diff(dim=-1).unsqueeze(-1)
     some = width > 0
     log_width = torch.where(some, torch.log(torch.where(some, width, 1.0)), -torch.inf)
@@ -76,11 +76,11 @@ def integrate(weighted: Tensor) -> Integral:
 
     The product is formed by the caller because it may be representable where f is not.
     """
-    ratio = torch.tensor(_rule()[2], dtype=weighted.dtype, device=weighted.device)
+    polynomials = torch.tensor(_rule()[2], dtype=weighted.dtype, device=weighted.device)
     still = weighted.detach().unflatten(-1, (-1, ORDER))
     size = still.abs().sum((-1, -2))
-    gap = (still * (1 - ratio)).sum(-1).abs().sum(-1)
-    tiny = torch.finfo(size.dtype).tiny
-    relative = (200 * gap / size.clamp_min(tiny)).clamp_max(1.0)
-    error = torch.minimum(gap, size * relative**1.5) + 4 * torch.finfo(size.dtype).eps * size
-    return Integral(weighted.sum(-1), size, error)
+    middle, last = (still @ polynomials).abs().unflatten(-1, (2, 4)).amax(-1).unbind(-1)
+    pace = 3 * last / middle.clamp_min(torch.finfo(size.dtype).tiny)
+    panel_error = last * pace.clamp_max(1.0) ** 3
+    error = panel_error.sum(-1) + 4 * torch.finfo(size.dtype).eps * size
+    return Integral(weighted.sum(-1), size, error, panel_error)

@@ -10,6 +10,7 @@ from torch.distributions.relaxed_bernoulli import LogitRelaxedBernoulli
 
 from kullback.pairs.densities import half_line, interval, line, pareto
 from kullback.pairs.densities.law import Law
+from kullback.pairs.densities.mixture import describe_mixture
 from kullback.pairs.densities.reading import Given, Lift
 
 _FAMILIES: dict[type[Distribution], Callable[[Given], Law]] = {
@@ -41,14 +42,22 @@ if hasattr(d, "GeneralizedPareto"):  # newer than the oldest torch supported
 
 def describable(distribution: Distribution) -> bool:
     """Whether `describe` knows the law."""
+    if isinstance(distribution, d.MixtureSameFamily):
+        return _family(distribution.component_distribution) is not None
     return _family(distribution) is not None
 
 
 def describe(distribution: Distribution, lift: Lift) -> Law:
     """The law of a distribution, its parameters in the shape that `lift` gives them."""
-    family = _family(distribution)
+    return _describe(Given(distribution, lift))
+
+
+def _describe(given: Given) -> Law:
+    if isinstance(given.distribution, d.MixtureSameFamily):
+        return describe_mixture(given, _describe)
+    family = _family(given.distribution)
     assert family is not None
-    return family(Given(distribution, lift))
+    return family(given)
 
 
 def _family(distribution: Distribution) -> Callable[[Given], Law] | None:

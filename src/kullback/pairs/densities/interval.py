@@ -30,7 +30,7 @@ def describe_uniform(given: Given) -> Law:
     level = -torch.log(width)
     bulk = [Mark((low + high) / 2, width / 2)]
     chart = Logit(low, high, width, torch.zeros_like(low))
-    return Law(chart, lambda point: LogDensity(level), low, high, _FLAT, _FLAT, bulk=bulk)
+    return Law(chart, lambda point: LogDensity(level), low, high, _FLAT, _FLAT, bulk=bulk, moving=True)
 
 
 def describe_beta(given: Given) -> Law:

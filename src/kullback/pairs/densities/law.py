@@ -43,6 +43,7 @@ class Law(NamedTuple):
         marks: Where the logarithm of the density is singular, or nearly so, and on which scale.
         bulk: Where the mass lies, if there are no marks there already.
         kinks: Points at which the density has no derivative.
+        moving: Whether the ends depend on parameters.
     """
 
     chart: Chart
@@ -54,3 +55,4 @@ class Law(NamedTuple):
     marks: Sequence[Mark] = ()
     bulk: Sequence[Mark] = ()
     kinks: tuple[Tensor, ...] = ()
+    moving: bool = False

@@ -28,7 +28,7 @@ def describe_pareto(given: Given) -> Law:
     chart = ParetoLog(scale, scale / alpha, 1 / alpha, torch.full_like(scale, math.inf))
     upper = [Tail(Kind.LOG, alpha)]
     marks, bulk = [Mark(zero, zero)], [Mark(torch.log(scale / alpha), torch.ones_like(scale), lower=scale)]
-    return Law(chart, log_density, scale, math.inf, [Tail(Kind.LOG)], upper, marks=marks, bulk=bulk)
+    return Law(chart, log_density, scale, math.inf, [Tail(Kind.LOG)], upper, marks=marks, bulk=bulk, moving=True)
 
 
 def describe_generalized_pareto(given: Given) -> Law:
@@ -53,7 +53,7 @@ def describe_generalized_pareto(given: Given) -> Law:
     marks = [Mark(loc - scale / torch.where(even, 1.0, shape), torch.zeros_like(loc))]
     bulk = [Mark(torch.log(scale), torch.ones_like(scale), lower=loc)]
     chart = ParetoLog(loc, scale, shape, end)
-    return Law(chart, log_density, loc, upper, [Tail(Kind.LOG)], tails, marks=marks, bulk=bulk)
+    return Law(chart, log_density, loc, upper, [Tail(Kind.LOG)], tails, marks=marks, bulk=bulk, moving=True)
 
 
 def _inverse(shape: Tensor) -> Tensor:

@@ -1,0 +1,165 @@
+"""Integrals over a law p of anything made of two densities: nodes, weights, log p and log q at the nodes.
+
+A mixture is integrated piece by piece, each component in its own coordinate with its own weight. Panels are found
+without derivatives: graded towards all marks first, then split where the rule says its error is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.distributions import Distribution, MixtureSameFamily
+
+from kullback.integrate import (
+    Integral,
+    Panels,
+    graded_panels,
+    integrate,
+    ladder,
+    place_nodes,
+    split_panels,
+    worth_keeping,
+)
+from kullback.pairs.densities.chart import Mark
+from kullback.pairs.densities.describe import describe
+from kullback.pairs.densities.law import Law, LogDensity
+from kullback.pairs.densities.mixture import log_shares
+from kullback.pairs.visible import hidden, surely
+
+# Panels at first and after each splitting; where values cannot be seen, one splitting of more panels for all seasons.
+_PANELS, _FIXED_PANELS, _FIXED_TOTAL = 24, 48, 112
+_ROUNDS, _SPLIT = 6, 6
+_ENOUGH, _MOST = 2e-14, 600
+_NARROWEST = 1e-280
+
+
+class Sample(NamedTuple):
+    """Both densities at the nodes of an integral over p.
+
+    Attributes:
+        log_weight: Logarithm of p·dx, or of a component's share of it.
+        log_p: Logarithm of p's density.
+        log_q: That of q's, with the part that may exceed the number range.
+    """
+
+    log_weight: Tensor
+    log_p: Tensor
+    log_q: LogDensity
+
+
+class Pieces(NamedTuple):
+    """A pair of laws, ready to be integrated over the first.
+
+    Attributes:
+        p: The first law.
+        q: The second.
+        over: The law whose coordinate is used: p itself, or its components along a dimension before the nodes.
+        log_share: Logarithm of the components' weights; None if p is no mixture.
+    """
+
+    p: Law
+    q: Law
+    over: Law
+    log_share: Tensor | None
+
+
+def pieces_of(p: Distribution, q: Distribution) -> Pieces:
+    """Describe both laws in shapes that fit together."""
+    if isinstance(p, MixtureSameFamily):
+        deep = _lift(2)
+        over = describe(p.component_distribution, _lift(1))
+        return Pieces(describe(p, deep), describe(q, deep), over, log_shares(p).unsqueeze(-1))
+    law = describe(p, _lift(1))
+    return Pieces(law, describe(q, _lift(1)), law, None)
+
+
+def _lift(dims: int) -> Callable[[Tensor], Tensor]:
+    return lambda tensor: tensor.reshape(*tensor.shape, *(1,) * dims)
+
+
+def integral_over(pieces: Pieces, f: Callable[[Sample], Tensor], *, follow_q: bool = False) -> Integral:
+    """∫ f over p, where f is given both densities and returns the integrand times the weight of a node.
+
+    Args:
+        pieces: The two laws.
+        f: The integrand.
+        follow_q: Whether f is of the size of q, too, not only of p·(1 + |log p/q|).
+    """
+    found, settled = _search(pieces, f, follow_q=follow_q)
+    if settled is None or (torch.is_grad_enabled() and not hidden()):
+        nodes = place_nodes(_with_kinks(pieces, found))
+        settled = integrate(f(evaluate(pieces, nodes.at, nodes.log_weight)))
+    if pieces.log_share is None:
+        return settled
+    return Integral(settled.value.sum(-1), settled.size.sum(-1), settled.error.sum(-1), settled.panel_error)
+
+
+def _search(pieces: Pieces, f: Callable[[Sample], Tensor], *, follow_q: bool) -> tuple[Tensor, Integral | None]:
+    """Edges of panels that hold the integral to full accuracy, and the integral if it needs no derivative."""
+    with torch.no_grad():
+        rungs, first, last = _range(pieces, follow_q=follow_q)
+        unseen = hidden()
+        edges = graded_panels(rungs, first, last, _FIXED_PANELS if unseen else _PANELS)
+        before = math.inf
+        for _ in range(1 if unseen else _ROUNDS):
+            edges = _with_kinks(pieces, edges)
+            nodes = place_nodes(edges)
+            found = integrate(f(evaluate(pieces, nodes.at, nodes.log_weight)))
+            whole = found.value.abs() if pieces.log_share is None else found.value.sum(-1, keepdim=True).abs()
+            bad = found.panel_error > (_ENOUGH * torch.maximum(whole, 1e-2 * found.size)).unsqueeze(-1)
+            parts = torch.where(bad, _SPLIT, 1)
+            if unseen:
+                return split_panels(edges, parts, _FIXED_TOTAL), None
+            # Splitting that does not help meets rounding, not the rule.
+            worst = float((found.error / whole.clamp_min(_NARROWEST)).nan_to_num().amax()) if found.error.numel() else 0
+            total = int(parts.sum(-1).max()) if parts.numel() else 0
+            if surely(~bad) or worst > before / 3 or total > _MOST:
+                return edges, found
+            before = worst
+            edges = split_panels(edges, parts, total)
+    return edges, None
+
+
+def _range(pieces: Pieces, *, follow_q: bool) -> tuple[Panels, Tensor, Tensor]:
+    """A ladder over all marks and the part of it that matters."""
+    p, q = pieces.p, pieces.q
+    rungs = ladder(*_located(pieces, [*p.marks, *p.bulk, *q.marks, *(q.bulk if follow_q else ())]))
+    sample = evaluate(pieces, rungs.at, torch.zeros_like(rungs.at))
+    level, drop, log_drop = sample.log_q
+    log_size = torch.log1p((sample.log_p - level).abs())
+    if drop is not None and log_drop is not None:
+        log_size = torch.maximum(log_size, torch.where(log_drop > 1, log_drop, torch.log1p(drop)))
+    log_size = sample.log_weight + log_size
+    if follow_q:
+        log_size = torch.maximum(log_size, sample.log_weight - sample.log_p + sample.log_q.total())
+    return rungs, *worth_keeping(log_size)
+
+
+def _located(pieces: Pieces, marks: Sequence[Mark]) -> tuple[Tensor, Tensor]:
+    """Places and widths of marks in the coordinate of the nodes, stacked in the last dimension."""
+    found = [pieces.over.chart.locate(mark) for mark in marks]
+    parts = torch.broadcast_tensors(*(part for pair in found for part in pair))  # type: ignore[no-untyped-call]
+    return torch.cat(parts[::2], dim=-1), torch.cat(parts[1::2], dim=-1).clamp_min(_NARROWEST)
+
+
+def _with_kinks(pieces: Pieces, edges: Tensor) -> Tensor:
+    """Panel edges with the kinks among them; an edge at a kink moves with it, which second derivatives need."""
+    kinks = [*pieces.p.kinks, *pieces.q.kinks]
+    if not kinks:
+        return edges
+    low, high = edges[..., :1], edges[..., -1:]
+    at = torch.broadcast_tensors(*(pieces.over.chart.coordinate(kink) for kink in kinks), low)[:-1]  # type: ignore[no-untyped-call]
+    inside = torch.cat([torch.where((y > low) & (y < high), y, low) for y in at], dim=-1)
+    return torch.cat([edges.expand(*inside.shape[:-1], -1), inside], dim=-1).sort(dim=-1).values
+
+
+def evaluate(pieces: Pieces, y: Tensor, log_weight: Tensor) -> Sample:
+    """Both densities at nodes."""
+    point = pieces.over.chart.point(y)
+    log_p = pieces.p.log_density(point).total()
+    own = log_p if pieces.log_share is None else pieces.over.log_density(point).total() + pieces.log_share
+    return Sample(own + point.log_jacobian + log_weight, log_p, pieces.q.log_density(point))
