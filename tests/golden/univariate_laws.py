@@ -29,7 +29,12 @@ class Density(NamedTuple):
 
 
 def normal(loc, scale):
-    return Density(-mp.inf, mp.inf, lambda x: -(((x - loc) / scale) ** 2) / 2 - mp.log(scale) - mp.log(2 * mp.pi) / 2, [(loc, scale)])
+    return Density(
+        -mp.inf,
+        mp.inf,
+        lambda x: -(((x - loc) / scale) ** 2) / 2 - mp.log(scale) - mp.log(2 * mp.pi) / 2,
+        [(loc, scale)],
+    )
 
 
 def laplace(loc, scale):
@@ -42,11 +47,20 @@ def cauchy(loc, scale):
 
 def student_t(df, loc, scale):
     level = mp.loggamma((df + 1) / 2) - mp.loggamma(df / 2) - mp.log(df * mp.pi) / 2 - mp.log(scale)
-    return Density(-mp.inf, mp.inf, lambda x: level - (df + 1) / 2 * mp.log1p(((x - loc) / scale) ** 2 / df), [(loc, scale * mp.sqrt(df)), (loc, scale)])
+    return Density(
+        -mp.inf,
+        mp.inf,
+        lambda x: level - (df + 1) / 2 * mp.log1p(((x - loc) / scale) ** 2 / df),
+        [(loc, scale * mp.sqrt(df)), (loc, scale)],
+    )
 
 
 def gumbel(loc, scale):
-    return Density(-mp.inf, mp.inf, lambda x: -mp.log(scale) - (x - loc) / scale - mp.exp(-(x - loc) / scale), [(loc, scale)])
+    def log_pdf(x):
+        z = (x - loc) / scale
+        return -mp.log(scale) - z - (mp.exp(-z) if z > -(10**4) else mp.mpf("1e4000"))
+
+    return Density(-mp.inf, mp.inf, log_pdf, [(loc, scale)])
 
 
 def logistic(temperature, logits):
@@ -64,7 +78,12 @@ def exponential(rate):
 def gamma(concentration, rate):
     a = concentration
     level = a * mp.log(rate) - mp.loggamma(a)
-    return Density(mp.mpf(0), mp.inf, lambda x: level + (a - 1) * mp.log(x) - rate * x, [(max(a, 1) / rate, mp.sqrt(max(a, 1)) / rate)])
+    return Density(
+        mp.mpf(0),
+        mp.inf,
+        lambda x: level + (a - 1) * mp.log(x) - rate * x,
+        [(max(a, 1) / rate, mp.sqrt(max(a, 1)) / rate)],
+    )
 
 
 def chi2(df):
@@ -74,15 +93,24 @@ def chi2(df):
 def inverse_gamma(concentration, rate):
     a = concentration
     level = a * mp.log(rate) - mp.loggamma(a)
-    return Density(mp.mpf(0), mp.inf, lambda x: level - (a + 1) * mp.log(x) - rate / x, [(rate / max(a, 1), rate / max(a, 1) / mp.sqrt(max(a, 1)))])
+    return Density(
+        mp.mpf(0),
+        mp.inf,
+        lambda x: level - (a + 1) * mp.log(x) - rate / x,
+        [(rate / max(a, 1), rate / max(a, 1) / mp.sqrt(max(a, 1)))],
+    )
 
 
 def half_normal(scale):
-    return Density(mp.mpf(0), mp.inf, lambda x: mp.log(2 / mp.pi) / 2 - mp.log(scale) - (x / scale) ** 2 / 2, [(scale, scale)])
+    return Density(
+        mp.mpf(0), mp.inf, lambda x: mp.log(2 / mp.pi) / 2 - mp.log(scale) - (x / scale) ** 2 / 2, [(scale, scale)]
+    )
 
 
 def half_cauchy(scale):
-    return Density(mp.mpf(0), mp.inf, lambda x: mp.log(2 / (mp.pi * scale)) - mp.log1p((x / scale) ** 2), [(scale, scale)])
+    return Density(
+        mp.mpf(0), mp.inf, lambda x: mp.log(2 / (mp.pi * scale)) - mp.log1p((x / scale) ** 2), [(scale, scale)]
+    )
 
 
 def log_normal(loc, scale):
@@ -95,17 +123,32 @@ def log_normal(loc, scale):
 
 def weibull(scale, concentration):
     k = concentration
-    return Density(mp.mpf(0), mp.inf, lambda x: mp.log(k / scale) + (k - 1) * mp.log(x / scale) - (x / scale) ** k, [(scale, scale / k)])
+    return Density(
+        mp.mpf(0),
+        mp.inf,
+        lambda x: mp.log(k / scale) + (k - 1) * mp.log(x / scale) - (x / scale) ** k,
+        [(scale, scale / k)],
+    )
 
 
 def fisher_snedecor(df1, df2):
     a, b = df1 / 2, df2 / 2
     level = a * mp.log(df1 / df2) + mp.loggamma(a + b) - mp.loggamma(a) - mp.loggamma(b)
-    return Density(mp.mpf(0), mp.inf, lambda x: level + (a - 1) * mp.log(x) - (a + b) * mp.log1p(df1 / df2 * x), [(mp.mpf(1), mp.sqrt(1 / a + 1 / b)), (df2 / df1, df2 / df1)])
+    return Density(
+        mp.mpf(0),
+        mp.inf,
+        lambda x: level + (a - 1) * mp.log(x) - (a + b) * mp.log1p(df1 / df2 * x),
+        [(mp.mpf(1), mp.sqrt(1 / a + 1 / b)), (df2 / df1, df2 / df1)],
+    )
 
 
 def pareto(scale, alpha):
-    return Density(scale, mp.inf, lambda x: mp.log(alpha) + alpha * mp.log(scale) - (alpha + 1) * mp.log(x), [(scale * (1 + 1 / alpha), scale / alpha), (mp.mpf(0), scale)])
+    return Density(
+        scale,
+        mp.inf,
+        lambda x: mp.log(alpha) + alpha * mp.log(scale) - (alpha + 1) * mp.log(x),
+        [(scale * (1 + 1 / alpha), scale / alpha), (mp.mpf(0), scale)],
+    )
 
 
 def generalized_pareto(loc, scale, concentration):
@@ -127,13 +170,23 @@ def uniform(low, high):
 def beta(concentration1, concentration0):
     a, b = concentration1, concentration0
     level = mp.loggamma(a + b) - mp.loggamma(a) - mp.loggamma(b)
-    return Density(mp.mpf(0), mp.mpf(1), lambda x: level + (a - 1) * mp.log(x) + (b - 1) * mp.log(1 - x), [(a / (a + b), mp.sqrt(a * b / (a + b) ** 3))])
+    return Density(
+        mp.mpf(0),
+        mp.mpf(1),
+        lambda x: level + (a - 1) * mp.log(x) + (b - 1) * mp.log(1 - x),
+        [(a / (a + b), mp.sqrt(a * b / (a + b) ** 3))],
+    )
 
 
 def kumaraswamy(concentration1, concentration0):
     a, b = concentration1, concentration0
     mode = (1 / (1 + max(b, 1))) ** (1 / a)
-    return Density(mp.mpf(0), mp.mpf(1), lambda x: mp.log(a * b) + (a - 1) * mp.log(x) + (b - 1) * mp.log(1 - x**a), [(mode, min(mode, 1 - mode) / max(a, 1))])
+    return Density(
+        mp.mpf(0),
+        mp.mpf(1),
+        lambda x: mp.log(a * b) + (a - 1) * mp.log(x) + (b - 1) * mp.log(1 - x**a),
+        [(mode, min(mode, 1 - mode) / max(a, 1))],
+    )
 
 
 def continuous_bernoulli(probs):
@@ -145,7 +198,12 @@ def continuous_bernoulli(probs):
 def relaxed_bernoulli(temperature, logits):
     inner = logistic(temperature, logits).log_pdf
     centre = 1 / (1 + mp.exp(-logits / temperature))
-    return Density(mp.mpf(0), mp.mpf(1), lambda x: inner(mp.log(x / (1 - x))) - mp.log(x) - mp.log(1 - x), [(centre, centre * (1 - centre)), (mp.mpf(1) / 2, mp.mpf(1) / 4)])
+    return Density(
+        mp.mpf(0),
+        mp.mpf(1),
+        lambda x: inner(mp.log(x / (1 - x))) - mp.log(x) - mp.log(1 - x),
+        [(centre, centre * (1 - centre)), (mp.mpf(1) / 2, mp.mpf(1) / 4)],
+    )
 
 
 def von_mises(loc, concentration):
@@ -153,7 +211,9 @@ def von_mises(loc, concentration):
     pi = mp.mpf(float(mp.pi))
     level = -mp.log(2 * mp.pi * mp.besseli(0, concentration))
     width = 1 / mp.sqrt(max(concentration, 1))
-    return Density(-pi, pi, lambda x: level + concentration * mp.cos(x - loc), [(loc + 2 * pi * k, width) for k in (-1, 0, 1)])
+    return Density(
+        -pi, pi, lambda x: level + concentration * mp.cos(x - loc), [(loc + 2 * pi * k, width) for k in (-1, 0, 1)]
+    )
 
 
 FAMILIES: dict[str, Callable[..., Density]] = {
@@ -201,7 +261,7 @@ def _rule(order: int) -> list[tuple[Any, Any]]:
     return found
 
 
-def kl(p: Density, q: Density, *, order: int = 24, check: bool = True) -> Any:
+def kl(p: Density, q: Density, *, order: int = 30, check: bool = True) -> Any:
     """∫ p log(p/q) for a p inside q whose expectation is finite."""
     with mp.workdps(DIGITS):
         to_x, slope, from_x = _coordinate(p)
@@ -214,7 +274,7 @@ def kl(p: Density, q: Density, *, order: int = 24, check: bool = True) -> Any:
         edges = _edges(p, q, to_x, slope, from_x, integrand)
         value = _composite(integrand, edges, order)
         if check:
-            again = _composite(integrand, edges, order + 6)
+            again = _composite(integrand, edges, order + 8)
             size = _composite(lambda y: abs(integrand(y)), edges, order)
             if abs(value - again) > mp.mpf("1e-16") * abs(again) + mp.mpf("1e-24") * size:
                 raise ArithmeticError(f"{value} {again}")
@@ -238,7 +298,7 @@ def _coordinate(p: Density):
 
 def _edges(p, q, to_x, slope, from_x, integrand):
     """Points doubling away from every place, as far as the integrand matters."""
-    points = set()
+    points, narrowest = set(), mp.inf
     line = p.lower == -mp.inf
     for place, width in [*p.places, *q.places]:
         x = place
@@ -254,6 +314,7 @@ def _edges(p, q, to_x, slope, from_x, integrand):
             w = width / slope(y)
             w = w if line else min(w, mp.mpf(1))
         w = max(w, mp.mpf("1e-12"))
+        narrowest = min(narrowest, w)
         points |= {y}
         for k in range(-1, 110 if line else 40):
             points |= {y + w * mp.mpf(2) ** k, y - w * mp.mpf(2) ** k}
@@ -271,14 +332,14 @@ def _edges(p, q, to_x, slope, from_x, integrand):
     kinks = [from_x(k) for k in [*p.kinks, *q.kinks]]
     inner = {y for y in points if low <= y <= high} | {k for k in kinks if k is not None and low < k < high}
     ordered = sorted(inner)
-    return [y for i, y in enumerate(ordered) if i == 0 or y - ordered[i - 1] > mp.mpf("1e-14") * (high - low) or y in kinks]
+    return [y for i, y in enumerate(ordered) if i == 0 or y - ordered[i - 1] > narrowest / 100 or y in kinks]
 
 
 def _log_size(integrand, y):
     try:
         size = abs(integrand(y))
         return float(mp.log(size)) if 0 < size < mp.inf else -1e9
-    except (ValueError, ZeroDivisionError):
+    except (ValueError, ZeroDivisionError, MemoryError, OverflowError):
         return -1e9
 
 

@@ -18,14 +18,16 @@ from torch.distributions import Distribution
 
 from kullback.pairs import support
 from kullback.pairs.densities import describable
-from kullback.pairs.densities.expectation import Sample, integral_over, pieces_of
+from kullback.pairs.densities.expectation import Expectation, Sample, integral_over, pieces_of
 from kullback.pairs.densities.inclusion import is_infinite, same_support
 from kullback.pairs.registry import Rule, answer_generally
 from kullback.pairs.visible import surely
 from kullback.special import expm1mx
 
 # Below this share of ∫p|r| the sum has cancelled two digits; below this value it is close to the rounding of r.
-_CANCELLED, _SMALL = 1e-2, 2e-3
+CANCELLED, SMALL = 1e-2, 2e-3
+# Of a log-density, in parts of its size.
+ROUNDING = 1e-15
 # Logarithms of products are formed as sums above the first; e^690 is beyond what a sum of them can hold.
 _LARGE, _BEYOND, _HUGE = 100.0, 700.0, math.exp(690.0)
 
@@ -35,13 +37,19 @@ def kl_by_integral(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
     pieces = pieces_of(p, q)
     infinite = is_infinite(pieces)
     plain = integral_over(pieces, first_order)
-    value, error = plain.value, plain.error
-    near = same_support(pieces) & (value.detach() < (_CANCELLED * plain.size).clamp_min(_SMALL))
+    value, error = plain.value, plain.error + ROUNDING * plain.noise
+    near = same_support(pieces) & (value.detach() < (CANCELLED * plain.size).clamp_min(SMALL))
     if not surely(~near):
         close = integral_over(pieces, second_order, follow_q=True)
-        value, error = torch.where(near, close.value, value), torch.where(near, close.error, error)
+        value, error = torch.where(near, close.value, value), torch.where(near, second_error(close), error)
     infinite = (value > _HUGE) | infinite
     return torch.where(infinite, math.inf, value.clamp_min(0.0)), torch.where(infinite, 0.0, error)
+
+
+def second_error(close: Expectation) -> Tensor:
+    """The slope of φ at r, averaged over p, is at most √(2·KL) for small r."""
+    slope = torch.sqrt(2 * close.value.detach().clamp_min(0.0)) + torch.finfo(close.value.dtype).eps
+    return close.error + ROUNDING * slope * (1 + close.noise)
 
 
 def first_order(sample: Sample) -> Tensor:

@@ -178,5 +178,3 @@ def from_end(at: Tensor, width: Tensor, end: Tensor, sign: float) -> tuple[Tenso
     distance = torch.maximum(inward.abs(), width)
     w = torch.where(inward > 0, width / distance.clamp_min(LEAST), 1.0)
     return torch.log(distance.clamp_min(LEAST)), torch.where(distance > LEAST, w, 0.0)
-
-

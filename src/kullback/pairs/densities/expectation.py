@@ -67,6 +67,22 @@ class Pieces(NamedTuple):
     log_share: Tensor | None
 
 
+class Expectation(NamedTuple):
+    """An integral over p, one per batch element.
+
+    Attributes:
+        value: The integral.
+        size: That of its absolute value.
+        error: An estimate of the error of the rule, and of the rounding of the sum.
+        noise: E_p(|log p| + |log q|): what roundings of the log-densities are relative to.
+    """
+
+    value: Tensor
+    size: Tensor
+    error: Tensor
+    noise: Tensor
+
+
 def pieces_of(p: Distribution, q: Distribution) -> Pieces:
     """Describe both laws in shapes that fit together."""
     if isinstance(p, MixtureSameFamily):
@@ -81,7 +97,7 @@ def _lift(dims: int) -> Callable[[Tensor], Tensor]:
     return lambda tensor: tensor.reshape(*tensor.shape, *(1,) * dims)
 
 
-def integral_over(pieces: Pieces, f: Callable[[Sample], Tensor], *, follow_q: bool = False) -> Integral:
+def integral_over(pieces: Pieces, f: Callable[[Sample], Tensor], *, follow_q: bool = False) -> Expectation:
     """∫ f over p, where f is given both densities and returns the integrand times the weight of a node.
 
     Args:
@@ -89,16 +105,22 @@ def integral_over(pieces: Pieces, f: Callable[[Sample], Tensor], *, follow_q: bo
         f: The integrand.
         follow_q: Whether f is of the size of q, too, not only of p·(1 + |log p/q|).
     """
-    found, settled = _search(pieces, f, follow_q=follow_q)
-    if settled is None or (torch.is_grad_enabled() and not hidden()):
-        nodes = place_nodes(_with_kinks(pieces, found))
-        settled = integrate(f(evaluate(pieces, nodes.at, nodes.log_weight)))
-    if pieces.log_share is None:
-        return settled
-    return Integral(settled.value.sum(-1), settled.size.sum(-1), settled.error.sum(-1), settled.panel_error)
+    edges, found, sample = _search(pieces, f, follow_q=follow_q)
+    if found is None or sample is None or torch.is_grad_enabled():
+        nodes = place_nodes(_with_kinks(pieces, edges))
+        sample = evaluate(pieces, nodes.at, nodes.log_weight)
+        found = integrate(f(sample))
+    log_weight, log_p, (level, drop, _) = sample
+    heights = log_p.detach().abs() + level.detach().abs()
+    noise = (torch.exp(log_weight.detach()) * heights).sum(-1)
+    parts = (found.value, found.size, found.error, noise if drop is None else noise + found.size)
+    return Expectation(*(part if pieces.log_share is None else part.sum(-1) for part in parts))
 
 
-def _search(pieces: Pieces, f: Callable[[Sample], Tensor], *, follow_q: bool) -> tuple[Tensor, Integral | None]:
+_Found = tuple[Tensor, Integral | None, Sample | None]
+
+
+def _search(pieces: Pieces, f: Callable[[Sample], Tensor], *, follow_q: bool) -> _Found:
     """Edges of panels that hold the integral to full accuracy, and the integral if it needs no derivative."""
     with torch.no_grad():
         rungs, first, last = _range(pieces, follow_q=follow_q)
@@ -108,20 +130,21 @@ def _search(pieces: Pieces, f: Callable[[Sample], Tensor], *, follow_q: bool) ->
         for _ in range(1 if unseen else _ROUNDS):
             edges = _with_kinks(pieces, edges)
             nodes = place_nodes(edges)
-            found = integrate(f(evaluate(pieces, nodes.at, nodes.log_weight)))
+            sample = evaluate(pieces, nodes.at, nodes.log_weight)
+            found = integrate(f(sample))
             whole = found.value.abs() if pieces.log_share is None else found.value.sum(-1, keepdim=True).abs()
             bad = found.panel_error > (_ENOUGH * torch.maximum(whole, 1e-2 * found.size)).unsqueeze(-1)
             parts = torch.where(bad, _SPLIT, 1)
             if unseen:
-                return split_panels(edges, parts, _FIXED_TOTAL), None
+                return split_panels(edges, parts, _FIXED_TOTAL), None, None
             # Splitting that does not help meets rounding, not the rule.
             worst = float((found.error / whole.clamp_min(_NARROWEST)).nan_to_num().amax()) if found.error.numel() else 0
             total = int(parts.sum(-1).max()) if parts.numel() else 0
             if surely(~bad) or worst > before / 3 or total > _MOST:
-                return edges, found
+                return edges, found, sample
             before = worst
             edges = split_panels(edges, parts, total)
-    return edges, None
+    return edges, None, None
 
 
 def _range(pieces: Pieces, *, follow_q: bool) -> tuple[Panels, Tensor, Tensor]:

@@ -86,9 +86,7 @@ def describe_half_normal(given: Given) -> Law:
         return LogDensity(level, torch.exp(2 * log_x.clamp_max(CAP)) / 2, 2 * log_x - _LN2)
 
     bulk = [Mark(torch.log(scale), torch.ones_like(scale), lower=zero)]
-    return Law(
-        Log(zero, scale), log_density, zero, math.inf, [Tail(Kind.LOG)], [Tail(Kind.POWER, 2.0)], bulk=bulk
-    )
+    return Law(Log(zero, scale), log_density, zero, math.inf, [Tail(Kind.LOG)], [Tail(Kind.POWER, 2.0)], bulk=bulk)
 
 
 def describe_half_cauchy(given: Given) -> Law:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from kullback.pairs.densities.expectation import Pieces
-from kullback.pairs.densities.law import Law
 from kullback.pairs.densities.tails import Tail, diverges
 from kullback.pairs.support import Bound
 

@@ -12,7 +12,7 @@ from torch.distributions import MixtureSameFamily
 from kullback.pairs.densities.chart import Mark
 from kullback.pairs.densities.law import Law, LogDensity
 from kullback.pairs.densities.point import Point
-from kullback.pairs.densities.reading import Given
+from kullback.pairs.densities.reading import Given, Lift
 from kullback.pairs.densities.tails import Kind, Tail
 from kullback.pairs.parameters import gives_logits, read
 from kullback.pairs.support import Bound
@@ -38,17 +38,17 @@ def log_shares(mixture: MixtureSameFamily) -> Tensor:
     return shares.expand(*mixture.batch_shape, shares.shape[-1])
 
 
+def component_lift(lift: Lift) -> Lift:
+    """The same for parameters of components: batch, the other dimensions of the nodes, components, nodes."""
+    extra = lift(torch.zeros(())).ndim - 1
+    return lambda tensor: tensor.reshape(*tensor.shape[:-1], *(1,) * extra, tensor.shape[-1], 1)
+
+
 def describe_mixture(given: Given, describe: Callable[[Given], Law]) -> Law:
     """The law of the mixture from that of its components."""
     mixture = given.distribution
     assert isinstance(mixture, MixtureSameFamily)
-    extra = given.lift(torch.zeros(())).ndim - 1
-
-    def lift(tensor: Tensor) -> Tensor:
-        """Batch, the other dimensions of the nodes, components, nodes."""
-        shape = (*tensor.shape[:-1], *(1,) * extra, tensor.shape[-1], 1)
-        return tensor.reshape(shape)
-
+    lift = component_lift(given.lift)
     part = describe(Given(mixture.component_distribution, lift))
     log_share = lift(log_shares(mixture))
 

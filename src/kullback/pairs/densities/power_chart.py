@@ -37,9 +37,7 @@ class PowerLogit(NamedTuple):
             some, torch.log(-torch.expm1(torch.where(some, log_x, -1.0))), -softplus(y) - torch.log(self.power)
         )
         log_jacobian = log_x - torch.log(self.power) - softplus(y)
-        return Point(
-            None, Distance(self.zero, self.one, log_x), Distance(self.one, self.one, log_rest), log_jacobian
-        )
+        return Point(None, Distance(self.zero, self.one, log_x), Distance(self.one, self.one, log_rest), log_jacobian)
 
     def locate(self, mark: Mark) -> tuple[Tensor, Tensor]:
         """Place and width of a mark in y."""
@@ -111,7 +109,7 @@ def log_expm1_ratio(u: Tensor) -> Tensor:
 
 
 def pareto_depth(shape: Tensor, log_z: Tensor, log_rest: Tensor | None) -> Tensor:
-    """v = log(1 + ξz)/ξ from log z; for ξ < 0 from log(1 − |ξ|z), too, if that is known better; z at ξ = 0."""
+    """V = log(1 + ξz)/ξ from log z; for ξ < 0 from log(1 − |ξ|z), too, if that is known better; z at ξ = 0."""
     size = torch.where(shape == 0, 1.0, shape.abs())
     log_part = log_z + torch.log(size)
     heavy = softplus(log_part) / size
