@@ -8,7 +8,6 @@ In the coordinate T(y) = Σ asinh((y − c)/w) such panels are equally long.
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import NamedTuple
 
@@ -28,15 +27,13 @@ class Panels(NamedTuple):
     stretched: Tensor
 
 
-@functools.cache
-def _rungs() -> list[float]:
-    up = [math.sinh(_SPACING * k) for k in range(1, _RUNGS + 1)]
-    return [-r for r in reversed(up)] + [0.0] + up
+_UP = [math.sinh(_SPACING * k) for k in range(1, _RUNGS + 1)]
+_ALL_RUNGS = [-r for r in reversed(_UP)] + [0.0] + _UP
 
 
 def ladder(centres: Tensor, widths: Tensor) -> Panels:
     """Points at distances from every mark that grow geometrically; marks are the last dimension."""
-    rungs = torch.tensor(_rungs(), dtype=centres.dtype, device=centres.device)
+    rungs = torch.tensor(_ALL_RUNGS, dtype=centres.dtype, device=centres.device)
     at = (centres.unsqueeze(-1) + widths.unsqueeze(-1) * rungs).flatten(-2).sort(dim=-1).values
     stretched = torch.asinh((at.unsqueeze(-2) - centres.unsqueeze(-1)) / widths.unsqueeze(-1)).sum(-2)
     return Panels(at, stretched)

@@ -8,7 +8,6 @@ them small at once.
 
 from __future__ import annotations
 
-import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -47,12 +46,14 @@ class Integral(NamedTuple):
     panel_error: Tensor
 
 
-@functools.cache
 def _rule() -> tuple[list[float], list[float], list[list[float]]]:
     """Nodes on [0, 1], weights, and normalised Legendre polynomials at the nodes, middle ones and last ones."""
     nodes, weights = np.polynomial.legendre.leggauss(ORDER)
     polynomials = np.polynomial.legendre.legvander(nodes, ORDER - 1) * np.sqrt(2 * np.arange(ORDER) + 1)
     return ((nodes + 1) / 2).tolist(), (weights / 2).tolist(), polynomials[:, [*_MIDDLE, *_LAST]].tolist()
+
+
+_NODES, _WEIGHTS, _POLYNOMIALS = _rule()
 
 
 def place_nodes(edges: Tensor) -> Nodes:
@@ -63,7 +64,7 @@ def place_nodes(edges: Tensor) -> Nodes:
         >>> round(integrate(torch.exp(nodes.at) * nodes.log_weight.exp()).value.item(), 12)
         1.718281828459
     """
-    t, weight = (torch.tensor(part, dtype=edges.dtype, device=edges.device) for part in _rule()[:2])
+    t, weight = (torch.tensor(part, dtype=edges.dtype, device=edges.device) for part in (_NODES, _WEIGHTS))
     low, width = edges[..., :-1, None], edges.diff(dim=-1).unsqueeze(-1)
     some = width > 0
     log_width = torch.where(some, torch.log(torch.where(some, width, 1.0)), -torch.inf)
@@ -76,7 +77,7 @@ def integrate(weighted: Tensor) -> Integral:
 
     The product is formed by the caller because it may be representable where f is not.
     """
-    polynomials = torch.tensor(_rule()[2], dtype=weighted.dtype, device=weighted.device)
+    polynomials = torch.tensor(_POLYNOMIALS, dtype=weighted.dtype, device=weighted.device)
     still = weighted.detach().unflatten(-1, (-1, ORDER))
     size = still.abs().sum((-1, -2))
     middle, last = (still @ polynomials).abs().unflatten(-1, (2, 4)).amax(-1).unbind(-1)

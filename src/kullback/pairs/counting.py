@@ -10,7 +10,6 @@ whose derivatives are differences of neighbouring counts. That costs the same fo
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 
@@ -140,7 +139,6 @@ def _density(law: CountLaw) -> Callable[[Point], LogDensity]:
     return log_density
 
 
-@functools.cache
 def _weights() -> list[float]:
     """Of f(a + j/2) − f(a − j/2), j = 1, 3, 5, to make the terms with f', f''' and f⁽⁵⁾."""
     orders, steps = np.array([1, 3, 5]), np.array([0.5, 1.5, 2.5])
@@ -148,10 +146,13 @@ def _weights() -> list[float]:
     return np.linalg.solve(taylor, np.array([1 / 24, -7 / 5760, 31 / 967680])).tolist()
 
 
+_WEIGHTS = _weights()
+
+
 def _maclaurin(p: CountLaw, q: CountLaw, at: Tensor, f: Callable[[Sample], Tensor]) -> Tensor:
     """Euler and Maclaurin's correction at a lower limit; at an upper one it has the other sign."""
     steps = torch.tensor([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5], dtype=at.dtype, device=at.device)
-    weights = torch.tensor(_weights(), dtype=at.dtype, device=at.device)
+    weights = torch.tensor(_WEIGHTS, dtype=at.dtype, device=at.device)
     terms, _ = _terms(p, q, at + steps, f)
     return (terms * torch.cat([-weights.flip(0), weights])).sum(-1)
 

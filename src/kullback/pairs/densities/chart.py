@@ -10,9 +10,9 @@ from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
 
 from kullback.pairs.densities.point import CAP, Distance, Offset, Point
+from kullback.pairs.densities.soft import softplus
 
 LEAST = 1e-300
 _CLOSE = 1e-16

@@ -25,7 +25,7 @@ _STIRLING = [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 /
 
 
 class CountLaw(NamedTuple):
-    """A law on 0, 1, 2, …
+    """A law on the whole numbers from 0.
 
     Attributes:
         log_pmf: Logarithm of the probability of a count, -inf where there is none.

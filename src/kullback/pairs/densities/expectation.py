@@ -176,8 +176,11 @@ def _with_kinks(pieces: Pieces, edges: Tensor) -> Tensor:
         return edges
     low, high = edges[..., :1], edges[..., -1:]
     at = torch.broadcast_tensors(*(pieces.over.chart.coordinate(kink) for kink in kinks), low)[:-1]  # type: ignore[no-untyped-call]
-    inside = torch.cat([torch.where((y > low) & (y < high), y, low) for y in at], dim=-1)
-    return torch.cat([edges.expand(*inside.shape[:-1], -1), inside], dim=-1).sort(dim=-1).values
+    inside = [torch.where((y > low) & (y < high), y, low) for y in at]
+    edges = edges.expand(*inside[0].shape[:-1], -1)
+    for y in inside:
+        edges = torch.where(edges == y.detach(), y, edges)
+    return torch.cat([edges, *inside], dim=-1).sort(dim=-1).values
 
 
 def evaluate(pieces: Pieces, y: Tensor, log_weight: Tensor) -> Sample:

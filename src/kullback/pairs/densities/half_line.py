@@ -6,12 +6,12 @@ import math
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
 
 from kullback.pairs.densities.chart import Log, Mark
 from kullback.pairs.densities.law import Law, LogDensity
 from kullback.pairs.densities.point import CAP, Point
 from kullback.pairs.densities.reading import Given
+from kullback.pairs.densities.soft import softplus
 from kullback.pairs.densities.tails import Kind, Tail
 from kullback.pairs.densities.tilt import log_normaliser, tilt
 from kullback.special import binet, expm1mx

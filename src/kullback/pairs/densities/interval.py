@@ -14,6 +14,7 @@ from kullback.pairs.densities.line import logistic_drop, logistic_parameters
 from kullback.pairs.densities.point import Point
 from kullback.pairs.densities.power_chart import PowerLogit, log_complement
 from kullback.pairs.densities.reading import Given
+from kullback.pairs.densities.soft import softplus
 from kullback.pairs.densities.tails import Kind, Tail
 from kullback.pairs.densities.tilt import log_normaliser, tilt
 from kullback.pairs.log_sinhc import log_sinhc
@@ -30,7 +31,7 @@ def describe_uniform(given: Given) -> Law:
     level = -torch.log(width)
     bulk = [Mark((low + high) / 2, width / 2)]
     chart = Logit(low, high, width, torch.zeros_like(low))
-    return Law(chart, lambda point: LogDensity(level), low, high, _FLAT, _FLAT, bulk=bulk, moving=True)
+    return Law(chart, lambda _: LogDensity(level), low, high, _FLAT, _FLAT, bulk=bulk, moving=True)
 
 
 def describe_beta(given: Given) -> Law:
@@ -99,7 +100,7 @@ def describe_relaxed_bernoulli(given: Given) -> Law:
         return LogDensity(level - logistic_drop(((above - below) - loc) / scale) - above - below)
 
     tails = [Tail(Kind.LOG, 1 / scale)]
-    marks = [Mark(torch.nn.functional.logsigmoid(loc), scale * torch.sigmoid(-loc), lower=zero), _middle(zero)]
+    marks = [Mark(-softplus(-loc), scale * torch.sigmoid(-loc), lower=zero), _middle(zero)]
     marks += [Mark(zero, zero), Mark(one, zero)]
     return Law(Logit(zero, one, one, loc), log_density, zero, one, tails, tails, marks=marks)
 

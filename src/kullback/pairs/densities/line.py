@@ -6,12 +6,12 @@ import math
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
 
 from kullback.pairs.densities.chart import Line, Mark, Sinh
 from kullback.pairs.densities.law import Law, LogDensity
 from kullback.pairs.densities.point import CAP, Point
 from kullback.pairs.densities.reading import Given
+from kullback.pairs.densities.soft import softplus
 from kullback.pairs.densities.tails import Kind, Tail
 from kullback.pairs.gamma_half_step import log_half_step
 from kullback.pairs.outcomes import chance

@@ -12,6 +12,7 @@ from kullback.pairs.densities.law import Law, LogDensity
 from kullback.pairs.densities.point import CAP, Point
 from kullback.pairs.densities.power_chart import ParetoLog, pareto_depth
 from kullback.pairs.densities.reading import Given
+from kullback.pairs.densities.soft import softplus
 from kullback.pairs.densities.tails import Kind, Tail
 
 
@@ -23,7 +24,7 @@ def describe_pareto(given: Given) -> Law:
 
     def log_density(point: Point) -> LogDensity:
         # x − m may be far below the rounding of m; log(x/m) is then what the distance says.
-        return LogDensity(level - (alpha + 1) * torch.nn.functional.softplus(point.log_above(scale, scale)))
+        return LogDensity(level - (alpha + 1) * softplus(point.log_above(scale, scale)))
 
     chart = ParetoLog(scale, scale / alpha, 1 / alpha, torch.full_like(scale, math.inf))
     upper = [Tail(Kind.LOG, alpha)]

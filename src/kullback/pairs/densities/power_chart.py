@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
 
 from kullback.pairs.densities.chart import LEAST, Mark, from_end
 from kullback.pairs.densities.point import Distance, Point
+from kullback.pairs.densities.soft import softplus
 
 _TINY = 1e-290
 
@@ -115,10 +115,7 @@ def pareto_depth(shape: Tensor, log_z: Tensor, log_rest: Tensor | None) -> Tenso
     heavy = softplus(log_part) / size
     inner = (log_part < -_LN2) if log_rest is not None else (log_part < -1e-15)
     light = -torch.log1p(-torch.exp(torch.where(inner, log_part, -1.0))) / size
-    if log_rest is not None:
-        light = torch.where(inner, light, -log_rest / size)
-    else:
-        light = torch.where(inner, light, _FAR)
+    light = torch.where(inner, light, _FAR if log_rest is None else -log_rest / size)
     return torch.where(shape > 0, heavy, torch.where(shape < 0, light, torch.exp(log_z.clamp_max(_LONG))))
 
 
