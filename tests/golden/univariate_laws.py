@@ -349,3 +349,38 @@ def _composite(f, edges, order):
         half, middle = (b - a) / 2, (a + b) / 2
         total += half * mp.fsum(w * f(middle + half * x) for x, w in _rule(order))
     return total
+
+
+def diverges(p: str, params_p: Parameters, q: str, params_q: Parameters) -> bool:
+    """Whether E_p log q is -inf although p lies inside q: moments that p lacks, one rule a line."""
+    power = {"Cauchy": 1.0, "HalfCauchy": 1.0, "StudentT": params_p.get("df"), "Pareto": params_p.get("alpha")}.get(p)
+    if p == "InverseGamma":
+        power = params_p["concentration"]
+    if p == "FisherSnedecor":
+        power = params_p["df2"] / 2
+    if p == "GeneralizedPareto" and params_p["concentration"] > 0:
+        power = 1 / params_p["concentration"]
+    moment = {
+        "Normal": 2.0, "HalfNormal": 2.0, "Laplace": 1.0, "Exponential": 1.0, "Gamma": 1.0, "Chi2": 1.0, "Gumbel": 1.0,
+        "LogitRelaxedBernoulli": 1.0, "Weibull": params_q.get("concentration"),
+    }.get(q)  # fmt: skip
+    if q == "GeneralizedPareto" and params_q["concentration"] == 0:
+        moment = 1.0
+    if power is not None and moment is not None and power <= moment:
+        return True
+    if q == "Gumbel":  # E e^(−x/β) on the left
+        if p in ("Cauchy", "StudentT"):
+            return True
+        rate = {"Laplace": 1 / params_p.get("scale", 1), "LogitRelaxedBernoulli": params_p.get("temperature")}.get(p)
+        return rate is not None and rate <= 1 / params_q["scale"]
+    if q == "InverseGamma":  # E 1/x at 0
+        near = {
+            "Exponential": 1.0, "HalfNormal": 1.0, "HalfCauchy": 1.0, "ContinuousBernoulli": 1.0, "Uniform": 1.0,
+            "Weibull": params_p.get("concentration"), "Gamma": params_p.get("concentration"), "GeneralizedPareto": 1.0,
+            "Beta": params_p.get("concentration1"), "Kumaraswamy": params_p.get("concentration1"),
+            "RelaxedBernoulli": params_p.get("temperature"), "Chi2": params_p.get("df", 0) / 2,
+            "FisherSnedecor": params_p.get("df1", 0) / 2,
+        }.get(p)  # fmt: skip
+        starts_at_zero = params_p.get("low", 0.0) == 0 and params_p.get("loc", 0.0) == 0
+        return near is not None and starts_at_zero and near <= 1
+    return False

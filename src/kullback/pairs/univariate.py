@@ -17,7 +17,8 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from kullback.pairs import support
-from kullback.pairs.densities import describable
+from kullback.pairs.densities import describable, in_family
+from kullback.pairs.densities.expectation import NOWHERE as _NOWHERE
 from kullback.pairs.densities.expectation import Expectation, Sample, integral_over, pieces_of
 from kullback.pairs.densities.inclusion import is_infinite, same_support
 from kullback.pairs.registry import Rule, answer_generally
@@ -60,7 +61,9 @@ def first_order(sample: Sample) -> Tensor:
     if drop is None or log_drop is None:
         return value
     large = log_drop > _LARGE
-    by_log = torch.exp(torch.where(large, log_weight + log_drop, 0.0).clamp_max(_BEYOND))
+    # Logarithms beyond this have no digits left for their sum, and the weight is 0 by any measure.
+    real = large & (log_weight > _NOWHERE)
+    by_log = torch.where(real, torch.exp(torch.where(real, log_weight + log_drop, 0.0).clamp_max(_BEYOND)), 0.0)
     return value + torch.where(large, by_log, weight * torch.where(large, 0.0, drop))
 
 
@@ -84,7 +87,8 @@ def rule_for(p: Distribution, q: Distribution) -> Rule | None:
 
 
 def _known_support(p: Distribution, q: Distribution) -> bool:
-    return support.interval(p) is not None and support.interval(q) is not None
+    """Whether torch says where both live; of an affine map it does not."""
+    return all(in_family(side) and support.interval(side) is not None for side in (p, q))
 
 
 answer_generally(rule_for)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeGuard
 
 from torch import distributions as d
 from torch.distributions import Distribution
@@ -12,6 +13,7 @@ from kullback.pairs.densities import half_line, interval, line, pareto
 from kullback.pairs.densities.law import Law
 from kullback.pairs.densities.mixture import describe_mixture
 from kullback.pairs.densities.reading import Given, Lift
+from kullback.pairs.densities.transformed import describe_transformed, transformable
 
 _FAMILIES: dict[type[Distribution], Callable[[Given], Law]] = {
     d.Beta: interval.describe_beta,
@@ -43,8 +45,26 @@ if hasattr(d, "GeneralizedPareto"):  # newer than the oldest torch supported
 def describable(distribution: Distribution) -> bool:
     """Whether `describe` knows the law."""
     if isinstance(distribution, d.MixtureSameFamily):
-        return _family(distribution.component_distribution) is not None
+        inner = distribution.component_distribution
+        return not isinstance(inner, d.MixtureSameFamily) and describable(inner)
+    if _family(distribution) is not None:
+        return True
+    return _plainly_transformed(distribution) and describable(distribution.base_dist)
+
+
+def in_family(distribution: Distribution) -> bool:
+    """Whether the law is one of the families above, not made from one."""
     return _family(distribution) is not None
+
+
+def _plainly_transformed(distribution: Distribution) -> TypeGuard[d.TransformedDistribution]:
+    """A TransformedDistribution of numbers, not of a mixture."""
+    return (
+        isinstance(distribution, d.TransformedDistribution)
+        and not distribution.event_shape
+        and not isinstance(distribution.base_dist, d.MixtureSameFamily)
+        and transformable(distribution)
+    )
 
 
 def describe(distribution: Distribution, lift: Lift) -> Law:
@@ -56,8 +76,7 @@ def _describe(given: Given) -> Law:
     if isinstance(given.distribution, d.MixtureSameFamily):
         return describe_mixture(given, _describe)
     family = _family(given.distribution)
-    assert family is not None
-    return family(given)
+    return describe_transformed(given, _describe) if family is None else family(given)
 
 
 def _family(distribution: Distribution) -> Callable[[Given], Law] | None:

@@ -35,6 +35,8 @@ _PANELS, _FIXED_PANELS, _FIXED_TOTAL = 24, 48, 112
 _ROUNDS, _SPLIT = 6, 6
 _ENOUGH, _MOST = 2e-14, 600
 _NARROWEST = 1e-280
+# Log-weights below this are 0, whatever they are multiplied with.
+NOWHERE = -1e13
 
 
 class Sample(NamedTuple):
@@ -159,7 +161,7 @@ def _range(pieces: Pieces, *, follow_q: bool) -> tuple[Panels, Tensor, Tensor]:
     log_size = sample.log_weight + log_size
     if follow_q:
         log_size = torch.maximum(log_size, sample.log_weight - sample.log_p + sample.log_q.total())
-    return rungs, *worth_keeping(log_size)
+    return rungs, *worth_keeping(torch.where(sample.log_weight > NOWHERE, log_size, -math.inf))
 
 
 def _located(pieces: Pieces, marks: Sequence[Mark]) -> tuple[Tensor, Tensor]:

@@ -46,12 +46,14 @@ class Point(NamedTuple):
         above: The distance to a lower end.
         below: The distance to an upper end.
         log_jacobian: log(dx/dy) for the coordinate y the point was made from.
+        origin: The map that made the point, the point before it, and the log-slope of the map there.
     """
 
     centre: Offset | None
     above: Distance | None
     below: Distance | None
     log_jacobian: Tensor
+    origin: tuple[object, Point, Tensor] | None = None
 
     def standard(self, loc: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
         """(x − loc)/scale, capped, and the logarithm of its size, which is exact where the size is large."""
@@ -95,7 +97,7 @@ class Point(NamedTuple):
 
     def spread(self) -> Point:
         """The same points with a dimension for the components of a mixture before the last."""
-        return Point(*(_spread(part) for part in self))
+        return Point(*(_spread(part) for part in self[:4]))
 
 
 def _spread(part: Offset | Distance | Tensor | None) -> Any:
