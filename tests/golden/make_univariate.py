@@ -19,6 +19,7 @@ import mpmath as mp
 from tests.golden import univariate_laws as laws
 
 FOLDER = Path(__file__).parent
+Numbers = dict[str, float]
 
 TYPICAL: dict[str, dict[str, float]] = {
     "Beta": {"concentration1": 2.25, "concentration0": 1.375},
@@ -80,10 +81,12 @@ HARD: dict[str, list[dict[str, float]]] = {
 }
 GRADIENTS = [
     ("Beta", "Kumaraswamy"), ("Beta", "Laplace"), ("Gamma", "LogNormal"), ("Gamma", "Weibull"), ("Gumbel", "StudentT"),
-    ("HalfCauchy", "FisherSnedecor"), ("InverseGamma", "Normal"), ("Kumaraswamy", "RelaxedBernoulli"), ("Laplace", "Cauchy"),
+    ("HalfCauchy", "FisherSnedecor"), ("InverseGamma", "Normal"), ("Kumaraswamy", "RelaxedBernoulli"),
+    ("Laplace", "Cauchy"),
     ("LogNormal", "GeneralizedPareto"), ("Normal", "LogitRelaxedBernoulli"), ("Pareto", "InverseGamma"),
     ("StudentT", "Laplace"), ("Uniform", "VonMises"), ("Uniform", "HalfCauchy"), ("VonMises", "Normal"),
-    ("Weibull", "GeneralizedPareto"), ("GeneralizedPareto", "HalfCauchy"), ("FisherSnedecor", "Gamma"), ("Laplace", "Gumbel"),
+    ("Weibull", "GeneralizedPareto"), ("GeneralizedPareto", "HalfCauchy"), ("FisherSnedecor", "Gamma"),
+    ("Laplace", "Gumbel"),
 ]  # fmt: skip
 
 

@@ -7,6 +7,7 @@ double away from the centre of either law and are split at kinks; two orders of 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ class Density(NamedTuple):
     upper: Any
     log_pdf: Callable[[Any], Any]
     places: list[tuple[Any, Any]]
-    kinks: list[Any] = []
+    kinks: tuple[Any, ...] = ()
 
 
 def normal(loc, scale):
@@ -38,7 +39,7 @@ def normal(loc, scale):
 
 
 def laplace(loc, scale):
-    return Density(-mp.inf, mp.inf, lambda x: -abs(x - loc) / scale - mp.log(2 * scale), [(loc, scale)], [loc])
+    return Density(-mp.inf, mp.inf, lambda x: -abs(x - loc) / scale - mp.log(2 * scale), [(loc, scale)], (loc,))
 
 
 def cauchy(loc, scale):
@@ -217,11 +218,13 @@ def von_mises(loc, concentration):
 
 
 FAMILIES: dict[str, Callable[..., Density]] = {
-    "Beta": beta, "Cauchy": cauchy, "Chi2": chi2, "ContinuousBernoulli": continuous_bernoulli, "Exponential": exponential,
+    "Beta": beta, "Cauchy": cauchy, "Chi2": chi2, "ContinuousBernoulli": continuous_bernoulli,
+    "Exponential": exponential,
     "FisherSnedecor": fisher_snedecor, "Gamma": gamma, "GeneralizedPareto": generalized_pareto, "Gumbel": gumbel,
     "HalfCauchy": half_cauchy, "HalfNormal": half_normal, "InverseGamma": inverse_gamma, "Kumaraswamy": kumaraswamy,
     "Laplace": laplace, "LogNormal": log_normal, "LogitRelaxedBernoulli": logistic, "Normal": normal, "Pareto": pareto,
-    "RelaxedBernoulli": relaxed_bernoulli, "StudentT": student_t, "Uniform": uniform, "VonMises": von_mises, "Weibull": weibull,
+    "RelaxedBernoulli": relaxed_bernoulli, "StudentT": student_t, "Uniform": uniform, "VonMises": von_mises,
+    "Weibull": weibull,
 }  # fmt: skip
 
 
@@ -241,7 +244,7 @@ def mixture(weights: list[float], parts: list[Density]) -> Density:
         max(part.upper for part in parts),
         log_pdf,
         [place for part in parts for place in part.places],
-        [kink for part in parts for kink in part.kinks],
+        tuple(kink for part in parts for kink in part.kinks),
     )
 
 
@@ -271,7 +274,7 @@ def kl(p: Density, q: Density, *, order: int = 30, check: bool = True) -> Any:
             log_p = p.log_pdf(x)
             return mp.exp(log_p) * (log_p - q.log_pdf(x)) * slope(y)
 
-        edges = _edges(p, q, to_x, slope, from_x, integrand)
+        edges = _edges(p, q, (slope, from_x), integrand)
         value = _composite(integrand, edges, order)
         if check:
             again = _composite(integrand, edges, order + 8)
@@ -296,8 +299,9 @@ def _coordinate(p: Density):
     return (lambda y: low + width / (1 + mp.exp(-y))), (lambda y: width / (2 + mp.exp(y) + mp.exp(-y))), inside
 
 
-def _edges(p, q, to_x, slope, from_x, integrand):
+def _edges(p, q, there_and_back, integrand):
     """Points doubling away from every place, as far as the integrand matters."""
+    slope, from_x = there_and_back
     points, narrowest = set(), mp.inf
     line = p.lower == -mp.inf
     for place, width in [*p.places, *q.places]:
@@ -345,7 +349,7 @@ def _log_size(integrand, y):
 
 def _composite(f, edges, order):
     total = mp.mpf(0)
-    for a, b in zip(edges, edges[1:], strict=False):
+    for a, b in itertools.pairwise(edges):
         half, middle = (b - a) / 2, (a + b) / 2
         total += half * mp.fsum(w * f(middle + half * x) for x, w in _rule(order))
     return total

@@ -78,9 +78,9 @@ def integrate(weighted: Tensor) -> Integral:
     The product is formed by the caller because it may be representable where f is not.
     """
     polynomials = torch.tensor(_POLYNOMIALS, dtype=weighted.dtype, device=weighted.device)
-    still = weighted.detach().unflatten(-1, (-1, ORDER))
+    still = weighted.detach().reshape(*weighted.shape[:-1], weighted.shape[-1] // ORDER, ORDER)
     size = still.abs().sum((-1, -2))
-    middle, last = (still @ polynomials).abs().unflatten(-1, (2, 4)).amax(-1).unbind(-1)
+    middle, last = (part.amax(-1) for part in torch.split((still @ polynomials).abs(), 4, dim=-1))
     pace = 3 * last / middle.clamp_min(torch.finfo(size.dtype).tiny)
     panel_error = last * pace.clamp_max(1.0) ** 3
     error = panel_error.sum(-1) + 4 * torch.finfo(size.dtype).eps * size

@@ -143,7 +143,8 @@ def _weights() -> list[float]:
     """Of f(a + j/2) − f(a − j/2), j = 1, 3, 5, to make the terms with f', f''' and f⁽⁵⁾."""
     orders, steps = np.array([1, 3, 5]), np.array([0.5, 1.5, 2.5])
     taylor = 2 * steps[None, :] ** orders[:, None] / np.array([1.0, 6.0, 120.0])[:, None]
-    return np.linalg.solve(taylor, np.array([1 / 24, -7 / 5760, 31 / 967680])).tolist()
+    found = np.linalg.solve(taylor, np.array([1 / 24, -7 / 5760, 31 / 967680]))
+    return [float(weight) for weight in found]
 
 
 _WEIGHTS = _weights()

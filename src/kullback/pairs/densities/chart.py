@@ -39,7 +39,10 @@ class Mark(NamedTuple):
             return self.at, self.width
         distance = torch.exp(self.at.clamp(-CAP, CAP))
         width = distance * self.width.clamp_max(1.0)
-        return (self.lower + distance if self.lower is not None else self.upper - distance), width
+        if self.lower is not None:
+            return self.lower + distance, width
+        assert self.upper is not None
+        return self.upper - distance, width
 
 
 class Chart(Protocol):

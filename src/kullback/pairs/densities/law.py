@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from kullback.pairs.densities.chart import Chart, Mark, Point
+from kullback.pairs.densities.chart import Chart, Mark
+from kullback.pairs.densities.point import Point
 from kullback.pairs.densities.tails import Tail
 from kullback.pairs.support import Bound
 

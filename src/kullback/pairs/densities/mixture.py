@@ -13,7 +13,7 @@ from kullback.pairs.densities.chart import Mark
 from kullback.pairs.densities.law import Law, LogDensity
 from kullback.pairs.densities.point import Point
 from kullback.pairs.densities.reading import Given, Lift
-from kullback.pairs.densities.tails import Kind, Tail
+from kullback.pairs.densities.tails import Tail
 from kullback.pairs.parameters import gives_logits, read
 from kullback.pairs.support import Bound
 
@@ -83,10 +83,10 @@ def describe_mixture(given: Given, describe: Callable[[Given], Law]) -> Law:
 
 def _each(mark: Mark) -> list[Mark]:
     """One mark per component."""
-    parts = torch.broadcast_tensors(*(t for t in mark if t is not None))  # type: ignore[no-untyped-call]
-    split = iter([part.unbind(-2) for part in parts])
-    columns = [None if t is None else next(split) for t in mark]
-    return [Mark(*(None if c is None else c[i] for c in columns)) for i in range(parts[0].shape[-2])]
+    at, width = torch.broadcast_tensors(mark.at, mark.width)  # type: ignore[no-untyped-call]
+    lower = [None] * at.shape[-2] if mark.lower is None else mark.lower.expand_as(at).unbind(-2)
+    upper = [None] * at.shape[-2] if mark.upper is None else mark.upper.expand_as(at).unbind(-2)
+    return [Mark(*parts) for parts in zip(at.unbind(-2), width.unbind(-2), lower, upper, strict=True)]
 
 
 def _moving_ends(part: Law) -> list[Tensor]:
@@ -122,11 +122,13 @@ def _joint(tails: list[Tail], log_share: Tensor) -> list[Tail]:
         least = exponent.amin(-2, keepdim=True)
         rate = torch.where(exponent == least, torch.as_tensor(tail.rate), math.inf).amin(-2)
         joined.append(Tail(tail.kind, least.squeeze(-2), rate, where=there.any(-2)))
-    heavy = min((tail.kind for tail in joined), default=Kind.LOG)
-    return [t if t.kind == heavy else t._replace(where=t.where & ~_any(joined, t.kind)) for t in joined]
+    return [_unless_heavier(tail, joined) for tail in joined]
 
 
-def _any(tails: list[Tail], lighter_than: Kind) -> Tensor:
-    """Where a heavier tail exists beside one of this kind."""
-    masks = [tail.where for tail in tails if tail.kind < lighter_than and tail.where is not None]
-    return torch.stack(masks).any(0)
+def _unless_heavier(tail: Tail, tails: list[Tail]) -> Tail:
+    """The tail where no heavier one stands beside it."""
+    mask = tail.where
+    for other in tails:
+        if other.kind < tail.kind and other.where is not None and mask is not None:
+            mask = mask & ~other.where
+    return tail._replace(where=mask)

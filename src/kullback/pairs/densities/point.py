@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from kullback.pairs.visible import hidden
+
 # Offsets are capped at e^230, whose square is representable; their logarithms are not.
 CAP = 230.0
 _TINY = 1e-300
@@ -93,7 +95,11 @@ class Point(NamedTuple):
             return log
         gap = sign * (known.end - end) / scale
         apart = gap > 0
-        return torch.where(apart, torch.logaddexp(torch.log(torch.where(apart, gap, 1.0)), log), log)
+        touching = log
+        if gap.requires_grad or hidden():
+            # Ends that touch may part: log(d + gap) has the slope 1/d there.
+            touching = log + torch.log1p(torch.where(gap == 0, gap, 0.0) * torch.exp(-log.clamp_min(-CAP)))
+        return torch.where(apart, torch.logaddexp(torch.log(torch.where(apart, gap, 1.0)), log), touching)
 
     def spread(self) -> Point:
         """The same points with a dimension for the components of a mixture before the last."""

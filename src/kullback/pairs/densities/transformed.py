@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.distributions import TransformedDistribution, transforms
 
 from kullback.pairs.densities.chart import Chart, Mark
+from kullback.pairs.densities.exponential_maps import Exp, Logarithm, Power, Sigmoid
 from kullback.pairs.densities.law import Law, LogDensity
-from kullback.pairs.densities.maps import Affine, Exp, Generic, Logarithm, Map, Power, Sigmoid
+from kullback.pairs.densities.maps import Affine, Generic, Map
 from kullback.pairs.densities.point import Point
 from kullback.pairs.densities.reading import Given
 from kullback.pairs.parameters import working
