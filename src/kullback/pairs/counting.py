@@ -55,7 +55,6 @@ def _total(p: CountLaw, q: CountLaw, f: Callable[[Sample], Tensor]) -> tuple[Exp
     """Σ f, and where q lacks a count that p has."""
     size = _size(p)
     counts = torch.arange(size or _HEAD, dtype=p.upper.dtype, device=p.upper.device)
-    counts = counts + torch.zeros_like(p.upper + q.upper)
     terms, gap = _terms(p, q, counts, f)
     total = terms.sum(-1)
     still = terms.detach()

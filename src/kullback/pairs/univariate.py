@@ -25,8 +25,8 @@ from kullback.pairs.registry import Rule, answer_generally
 from kullback.pairs.visible import surely
 from kullback.special import expm1mx
 
-# Below this share of ∫p|r| the sum has cancelled two digits; below this value it is close to the rounding of r.
-CANCELLED, SMALL = 1e-2, 2e-3
+# Below this share of ∫p|r| the sum has cancelled three digits; below this value it is close to the rounding of r.
+CANCELLED, SMALL = 1e-3, 2e-4
 # Of a log-density, in parts of its size.
 ROUNDING = 1e-15
 # Logarithms of products are formed as sums above the first; e^690 is beyond what a sum of them can hold.

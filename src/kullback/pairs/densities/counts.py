@@ -15,13 +15,11 @@ import torch
 from torch import Tensor
 
 from kullback.pairs.densities.reading import Given
+from kullback.pairs.densities.stirling import deviance, stirling_rest
 from kullback.pairs.outcomes import Chance, chance
 from kullback.pairs.parameters import gives_logits, read
-from kullback.special import kl_div
 
 _LOG_TAU = math.log(2 * math.pi)
-# R(x) = Σ B₂ₖ/(2k(2k−1)x^(2k−1)); from 15 on seven terms reach 1e-17.
-_STIRLING = [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156]
 
 
 class CountLaw(NamedTuple):
@@ -40,18 +38,6 @@ class CountLaw(NamedTuple):
     size: int | None = None
 
 
-def stirling_rest(x: Tensor) -> Tensor:
-    """R(x) for x > 0; the caller keeps 0 away."""
-    large = x >= 15
-    inverse = 1 / torch.where(large, x, 15.0)
-    square, series = inverse * inverse, torch.zeros_like(inverse)
-    for coefficient in reversed(_STIRLING):
-        series = series * square + coefficient
-    small = torch.where(large, 1.0, x)
-    direct = torch.lgamma(small) - ((small - 0.5) * torch.log(small) - small + _LOG_TAU / 2)
-    return torch.where(large, series * inverse, direct)
-
-
 def _shaped(given: Given, trial: Chance) -> Chance:
     return trial._replace(given=given.shaped(trial.given))
 
@@ -64,7 +50,7 @@ def describe_poisson(given: Given) -> CountLaw:
 
     def log_pmf(k: Tensor) -> Tensor:
         some = torch.where(k > 0, k, 1.0)
-        body = -kl_div(some, inner) - (_LOG_TAU + torch.log(some)) / 2 - stirling_rest(some)
+        body = -deviance(some, inner) - (_LOG_TAU + torch.log(some)) / 2 - stirling_rest(some)
         value = torch.where(k > 0, body, -inner)
         return torch.where(never, torch.where(k == 0, 0.0, -math.inf), value)
 
@@ -98,9 +84,9 @@ def describe_negative_binomial(given: Given) -> CountLaw:
     def log_pmf(k: Tensor) -> Tensor:
         some = torch.where(k > 0, k, 1.0)
         n = some + r
-        deviance = kl_div(some, n * success) + kl_div(r.expand_as(n), n * failure)
+        cost = deviance(some, n * success) + deviance(r, n * failure)
         ends = (_LOG_TAU + torch.log(n) + torch.log(some) - torch.log(r)) / 2
-        body = -deviance - ends + stirling_rest(n) - stirling_rest(some) - rest
+        body = -cost - ends + stirling_rest(n) - stirling_rest(some) - rest
         value = torch.where(k > 0, body, r * log_failure)
         return torch.where(never, torch.where(k == 0, 0.0, -math.inf), value)
 
@@ -123,9 +109,9 @@ def describe_binomial(given: Given) -> CountLaw:
         middle = (k > 0) & (k < n)
         hits, misses = torch.where(middle, k, 1.0), torch.where(middle, n - k, 1.0)
         whole = torch.where(middle, n, 2.0)
-        deviance = kl_div(hits, whole * success) + kl_div(misses, whole * failure)
+        cost = deviance(hits, whole * success) + deviance(misses, whole * failure)
         ends = (torch.log(whole) - torch.log(hits) - torch.log(misses) - _LOG_TAU) / 2
-        body = ends - deviance + rest - stirling_rest(hits) - stirling_rest(misses)
+        body = ends - cost + rest - stirling_rest(hits) - stirling_rest(misses)
         value = torch.where(middle, body, torch.where(k == 0, n * log_failure, n * log_success))
         sure = (never & (k == 0)) | (always & (k == n))
         value = torch.where(never | always, torch.where(sure, 0.0, -math.inf), value)

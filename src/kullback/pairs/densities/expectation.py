@@ -7,7 +7,7 @@ without derivatives: graded towards all marks first, then split where the rule s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -16,6 +16,7 @@ from torch.distributions import Distribution, MixtureSameFamily
 
 from kullback.integrate import (
     Integral,
+    Nodes,
     Panels,
     graded_panels,
     integrate,
@@ -33,8 +34,10 @@ from kullback.pairs.visible import hidden, surely
 # Panels at first and after each splitting; where values cannot be seen, one splitting of more panels for all seasons.
 _PANELS, _FIXED_PANELS, _FIXED_TOTAL = 24, 48, 112
 _ROUNDS, _SPLIT = 6, 6
-_ENOUGH, _MOST = 2e-14, 600
+_ENOUGH, _MOST = 1e-12, 600
 _NARROWEST = 1e-280
+# Numbers in a chunk: 256 kB of float64.
+_CHUNK = 32768
 # Log-weights below this are 0, whatever they are multiplied with.
 NOWHERE = -1e13
 
@@ -107,19 +110,34 @@ def integral_over(pieces: Pieces, f: Callable[[Sample], Tensor], *, follow_q: bo
         f: The integrand.
         follow_q: Whether f is of the size of q, too, not only of p·(1 + |log p/q|).
     """
-    edges, found, sample = _search(pieces, f, follow_q=follow_q)
-    if found is None or sample is None or torch.is_grad_enabled():
-        nodes = place_nodes(_with_kinks(pieces, edges))
-        sample = evaluate(pieces, nodes.at, nodes.log_weight)
-        found = integrate(f(sample))
-    log_weight, log_p, (level, drop, _) = sample
-    heights = log_p.detach().abs() + level.detach().abs()
-    noise = (torch.exp(log_weight.detach()) * heights).sum(-1)
-    parts = (found.value, found.size, found.error, noise if drop is None else noise + found.size)
+    edges, found, noise = _search(pieces, f, follow_q=follow_q)
+    if found is None or noise is None or torch.is_grad_enabled():
+        found, noise = _integrated(pieces, f, place_nodes(_with_kinks(pieces, edges)))
+    parts = (found.value, found.size, found.error, noise + found.size)
     return Expectation(*(part if pieces.log_share is None else part.sum(-1) for part in parts))
 
 
-_Found = tuple[Tensor, Integral | None, Sample | None]
+def _integrated(pieces: Pieces, f: Callable[[Sample], Tensor], nodes: Nodes) -> tuple[Integral, Tensor]:
+    """The integral on these nodes and E_p(|log p| + |level of log q|)."""
+    terms, noises = [], []
+    for at, log_weight in _chunks(*nodes):
+        sample = evaluate(pieces, at, log_weight)
+        terms.append(f(sample))
+        heights = sample.log_p.detach().abs() + sample.log_q.level.detach().abs()
+        noises.append((torch.exp(sample.log_weight.detach()) * heights).sum(-1))
+    return integrate(terms[0] if len(terms) == 1 else torch.cat(terms, -1)), sum(noises[1:], noises[0])
+
+
+def _chunks(at: Tensor, log_weight: Tensor) -> Iterable[tuple[Tensor, Tensor]]:
+    """Nodes a few at a time, so that what is computed of them stays in the cache."""
+    count = at.shape[-1]
+    size = count if hidden() else max(_CHUNK * count // max(at.numel(), 1), 16)
+    if size >= count:
+        return [(at, log_weight)]
+    return zip(torch.split(at, size, dim=-1), torch.split(log_weight, size, dim=-1), strict=True)
+
+
+_Found = tuple[Tensor, Integral | None, Tensor | None]
 
 
 def _search(pieces: Pieces, f: Callable[[Sample], Tensor], *, follow_q: bool) -> _Found:
@@ -131,9 +149,7 @@ def _search(pieces: Pieces, f: Callable[[Sample], Tensor], *, follow_q: bool) ->
         before = math.inf
         for _ in range(1 if unseen else _ROUNDS):
             edges = _with_kinks(pieces, edges)
-            nodes = place_nodes(edges)
-            sample = evaluate(pieces, nodes.at, nodes.log_weight)
-            found = integrate(f(sample))
+            found, noise = _integrated(pieces, f, place_nodes(edges))
             whole = found.value.abs() if pieces.log_share is None else found.value.sum(-1, keepdim=True).abs()
             bad = found.panel_error > (_ENOUGH * torch.maximum(whole, 1e-2 * found.size)).unsqueeze(-1)
             parts = torch.where(bad, _SPLIT, 1)
@@ -143,7 +159,7 @@ def _search(pieces: Pieces, f: Callable[[Sample], Tensor], *, follow_q: bool) ->
             worst = float((found.error / whole.clamp_min(_NARROWEST)).nan_to_num().amax()) if found.error.numel() else 0
             total = int(parts.sum(-1).max()) if parts.numel() else 0
             if surely(~bad) or worst > before / 3 or total > _MOST:
-                return edges, found, sample
+                return edges, found, noise
             before = worst
             edges = split_panels(edges, parts, total)
     return edges, None, None
@@ -153,7 +169,12 @@ def _range(pieces: Pieces, *, follow_q: bool) -> tuple[Panels, Tensor, Tensor]:
     """A ladder over all marks and the part of it that matters."""
     p, q = pieces.p, pieces.q
     rungs = ladder(*_located(pieces, [*p.marks, *p.bulk, *q.marks, *(q.bulk if follow_q else ())]))
-    sample = evaluate(pieces, rungs.at, torch.zeros_like(rungs.at))
+    sizes = [_log_size(evaluate(pieces, *part), follow_q=follow_q) for part in _chunks(rungs.at, rungs.at * 0)]
+    return rungs, *worth_keeping(torch.cat(sizes, -1))
+
+
+def _log_size(sample: Sample, *, follow_q: bool) -> Tensor:
+    """How large an integrand may be, as a logarithm."""
     level, drop, log_drop = sample.log_q
     log_size = torch.log1p((sample.log_p - level).abs())
     if drop is not None and log_drop is not None:
@@ -161,7 +182,7 @@ def _range(pieces: Pieces, *, follow_q: bool) -> tuple[Panels, Tensor, Tensor]:
     log_size = sample.log_weight + log_size
     if follow_q:
         log_size = torch.maximum(log_size, sample.log_weight - sample.log_p + sample.log_q.total())
-    return rungs, *worth_keeping(torch.where(sample.log_weight > NOWHERE, log_size, -math.inf))
+    return torch.where(sample.log_weight > NOWHERE, log_size, -math.inf)
 
 
 def _located(pieces: Pieces, marks: Sequence[Mark]) -> tuple[Tensor, Tensor]:

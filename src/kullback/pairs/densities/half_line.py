@@ -12,9 +12,10 @@ from kullback.pairs.densities.law import Law, LogDensity
 from kullback.pairs.densities.point import CAP, Point
 from kullback.pairs.densities.reading import Given
 from kullback.pairs.densities.soft import softplus
+from kullback.pairs.densities.stirling import stirling_rest
 from kullback.pairs.densities.tails import Kind, Tail
 from kullback.pairs.densities.tilt import log_normaliser, tilt
-from kullback.special import binet, expm1mx
+from kullback.special import expm1mx
 
 _HALF_LOG_TAU = math.log(2 * math.pi) / 2
 _LN2 = math.log(2.0)
@@ -68,7 +69,7 @@ def describe_inverse_gamma(given: Given) -> Law:
 
 
 def _gamma_level(shape: Tensor) -> Tensor:
-    return torch.log(shape) / 2 - _HALF_LOG_TAU - binet(shape)
+    return torch.log(shape) / 2 - _HALF_LOG_TAU - stirling_rest(shape)
 
 
 def _gamma_bulk(shape: Tensor, log_place: Tensor, zero: Tensor) -> Mark:

@@ -13,14 +13,14 @@ import math
 import torch
 from torch import Tensor
 
-from kullback.special import binet
+from kullback.pairs.densities.stirling import stirling_rest
 
 
 def log_normaliser(a: Tensor, b: Tensor) -> Tensor:
     """½·log(ab/2πn) − R(a) − R(b) + R(n)."""
     larger, smaller = torch.maximum(a, b), torch.minimum(a, b)
     product = torch.log(smaller) - torch.log1p(smaller / larger)
-    return (product - math.log(2 * math.pi)) / 2 - binet(a) - binet(b) + binet(a + b)
+    return (product - math.log(2 * math.pi)) / 2 - stirling_rest(a) - stirling_rest(b) + stirling_rest(a + b)
 
 
 def tilt(a: Tensor, b: Tensor, t: Tensor) -> Tensor:
