@@ -11,7 +11,7 @@ from kullback._core.special._derivatives import attach, split_point
 from kullback.pairs.densities.chart import Logit, Mark
 from kullback.pairs.densities.law import Law, LogDensity
 from kullback.pairs.densities.line import logistic_drop, logistic_parameters
-from kullback.pairs.densities.point import Point
+from kullback.pairs.densities.point import CAP, Point
 from kullback.pairs.densities.power_chart import PowerLogit, log_complement
 from kullback.pairs.densities.reading import Given
 from kullback.pairs.densities.soft import softplus
@@ -82,7 +82,7 @@ def describe_continuous_bernoulli(given: Given) -> Law:
 
     def log_density(point: Point) -> LogDensity:
         distance = torch.where(eta > 0, point.log_below(one, one), point.log_above(zero, one))
-        return LogDensity(level - size * torch.exp(distance))
+        return LogDensity(level - size * torch.exp(distance.clamp_max(CAP)))
 
     log_place = -torch.log(size.clamp_min(2.0))
     bulk = [Mark(log_place, one, lower=zero), Mark(log_place, one, upper=one)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple, Protocol
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor
 from torch.distributions.transforms import Transform
 
 from kullback.pairs.densities.chart import Mark
-from kullback.pairs.densities.point import CAP, Distance, Offset, Point
+from kullback.pairs.densities.point import Distance, Offset, Point
 from kullback.pairs.densities.tails import Kind, Tail
 from kullback.pairs.support import Bound
 
@@ -105,17 +104,18 @@ class Affine(NamedTuple):
 
 
 def _swapped(above: Distance | None, below: Distance | None, up: Tensor) -> tuple[Distance | None, Distance | None]:
-    """Exchange the ends where the map is decreasing; what is missing on one side stands at infinity."""
-    first, second = above or _nowhere(below, -math.inf), below or _nowhere(above, math.inf)
+    """Exchange the ends where the map is decreasing; what is missing on one side is out of reach."""
+    first, second = above or _nowhere(below), below or _nowhere(above)
     return (
         Distance(*(torch.where(up, a, b) for a, b in zip(first, second, strict=True))),
         Distance(*(torch.where(up, b, a) for a, b in zip(first, second, strict=True))),
     )
 
 
-def _nowhere(like: Distance | None, end: float) -> Distance:
+def _nowhere(like: Distance | None) -> Distance:
+    """An end that is farther than a number can say."""
     assert like is not None
-    return Distance(torch.full_like(like.end, end), torch.ones_like(like.scale), torch.full_like(like.log, 2 * CAP))
+    return Distance(torch.zeros_like(like.end), torch.ones_like(like.scale), torch.full_like(like.log, 1e30))
 
 
 _FAR = 1e100

@@ -26,7 +26,7 @@ def describe_pareto(given: Given) -> Law:
         # x − m may be far below the rounding of m; log(x/m) is then what the distance says.
         return LogDensity(level - (alpha + 1) * softplus(point.log_above(scale, scale)))
 
-    chart = ParetoLog(scale, scale / alpha, 1 / alpha, torch.full_like(scale, math.inf))
+    chart = ParetoLog(scale, scale / alpha, 1 / alpha, 2 * scale)
     upper = [Tail(Kind.LOG, alpha)]
     marks, bulk = [Mark(zero, zero)], [Mark(torch.log(scale / alpha), torch.ones_like(scale), lower=scale)]
     return Law(chart, log_density, scale, math.inf, [Tail(Kind.LOG)], upper, marks=marks, bulk=bulk, moving=True)

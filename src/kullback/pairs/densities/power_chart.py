@@ -78,7 +78,8 @@ class ParetoLog(NamedTuple):
         grown = self.shape * v
         log_z = y + log_expm1_ratio(grown)
         reach = self.scale / torch.where(self.shape == 0, 1.0, self.shape.abs())
-        below = Distance(self.upper, reach, grown)
+        # Without an upper end every point is as far from it as a number can say.
+        below = Distance(self.upper, reach, torch.where(self.shape < 0, grown, _FAR))
         return Point(None, Distance(self.loc, self.scale, log_z), below, torch.log(self.scale) + grown + y)
 
     def locate(self, mark: Mark) -> tuple[Tensor, Tensor]:

@@ -65,17 +65,22 @@ def _map_of(transform: transforms.Transform, law: Law, given: Given) -> Map:
     if isinstance(transform, transforms.ExpTransform):
         return Exp(law.lower)
     if isinstance(transform, transforms.AffineTransform):
-        loc, scale = (given.shaped(working(torch.as_tensor(part))) for part in (transform.loc, transform.scale))
+        loc, scale = (given.shaped(_number(part)) for part in (transform.loc, transform.scale))
         return Affine(loc, scale)
     if isinstance(transform, transforms.SigmoidTransform):
         return Sigmoid(0.0, 1.0, 1.0)
     if isinstance(transform, transforms.TanhTransform):
         return Sigmoid(-1.0, 2.0, 2.0)
     if isinstance(transform, transforms.PowerTransform):
-        return Power(given.shaped(working(torch.as_tensor(transform.exponent))))
+        return Power(given.shaped(_number(transform.exponent)))
     if isinstance(transform, transforms._InverseTransform) and isinstance(transform.inv, transforms.ExpTransform):
         return Logarithm()
     return Generic(transform)
+
+
+def _number(value: float | Tensor) -> Tensor:
+    """A parameter of a map; a Python number is a double, whatever torch's default is."""
+    return working(value) if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64)
 
 
 def _carried(law: Law, by: Map) -> Law:
