@@ -42,6 +42,11 @@ def _shaped(given: Given, trial: Chance) -> Chance:
     return trial._replace(given=given.shaped(trial.given))
 
 
+def _longest(only_zero: Tensor, like: Tensor) -> Tensor:
+    """The largest count: 0 or none."""
+    return torch.where(only_zero, 0.0, torch.full_like(like, math.inf))
+
+
 def describe_poisson(given: Given) -> CountLaw:
     """λᵏ·e^−λ/k!."""
     (rate,) = given.read("rate")
@@ -54,7 +59,7 @@ def describe_poisson(given: Given) -> CountLaw:
         value = torch.where(k > 0, body, -inner)
         return torch.where(never, torch.where(k == 0, 0.0, -math.inf), value)
 
-    return CountLaw(log_pmf, torch.where(never, 0.0, math.inf), [(rate, torch.sqrt(rate + 1))])
+    return CountLaw(log_pmf, _longest(never, rate), [(rate, torch.sqrt(rate + 1))])
 
 
 def describe_geometric(given: Given) -> CountLaw:
@@ -68,7 +73,7 @@ def describe_geometric(given: Given) -> CountLaw:
         return torch.where(always, torch.where(k == 0, 0.0, -math.inf), log_success + k * log_failure)
 
     mean = torch.exp(log_failure - log_success)
-    return CountLaw(log_pmf, torch.where(always, 0.0, math.inf), [(mean, mean + 1)])
+    return CountLaw(log_pmf, _longest(always, mean), [(mean, mean + 1)])
 
 
 def describe_negative_binomial(given: Given) -> CountLaw:
@@ -92,7 +97,7 @@ def describe_negative_binomial(given: Given) -> CountLaw:
 
     mean = r * success / failure
     spread = torch.sqrt(mean / failure + 1)
-    return CountLaw(log_pmf, torch.where(never, 0.0, math.inf), [(mean, spread)])
+    return CountLaw(log_pmf, _longest(never, mean), [(mean, spread)])
 
 
 def describe_binomial(given: Given) -> CountLaw:
@@ -132,7 +137,7 @@ def describe_bernoulli(given: Given) -> CountLaw:
     def log_pmf(k: Tensor) -> Tensor:
         return torch.where(k == 0, log_zero, torch.where(k == 1, log_one, -math.inf))
 
-    return CountLaw(log_pmf, torch.where(never, 0.0, 1.0), [], size=2)
+    return CountLaw(log_pmf, torch.where(never, 0.0, torch.ones_like(log_one)), [], size=2)
 
 
 def describe_categorical(given: Given) -> CountLaw:

@@ -170,7 +170,9 @@ def _range(pieces: Pieces, *, follow_q: bool) -> tuple[Panels, Tensor, Tensor]:
     p, q = pieces.p, pieces.q
     rungs = ladder(*_located(pieces, [*p.marks, *p.bulk, *q.marks, *(q.bulk if follow_q else ())]))
     sizes = [_log_size(evaluate(pieces, *part), follow_q=follow_q) for part in _chunks(rungs.at, rungs.at * 0)]
-    return rungs, *worth_keeping(torch.cat(sizes, -1))
+    log_size = torch.cat(sizes, -1)
+    # q may have more batch elements than the marks have.
+    return Panels(*(part.expand_as(log_size) for part in rungs)), *worth_keeping(log_size)
 
 
 def _log_size(sample: Sample, *, follow_q: bool) -> Tensor:

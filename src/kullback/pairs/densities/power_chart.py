@@ -16,7 +16,9 @@ _TINY = 1e-290
 
 def log_complement(power: Tensor, log_x: Tensor, log_rest: Tensor) -> Tensor:
     """log(1 − x^power) from log x and log(1 − x); x may be as close to 1 as it likes."""
-    lost = -power * log_x
+    # Near 1 it is the distance to 1 that is known.
+    upper = log_rest < -_LN2
+    lost = -power * torch.where(upper, torch.log1p(-torch.exp(torch.where(upper, log_rest, -1.0))), log_x)
     some = lost > _TINY
     return torch.where(some, torch.log(-torch.expm1(-torch.where(some, lost, 1.0))), torch.log(power) + log_rest)
 
