@@ -266,7 +266,7 @@ def _rule(order: int) -> list[tuple[Any, Any]]:
 
 def kl(p: Density, q: Density, *, order: int = 30, check: bool = True) -> Any:
     """∫ p log(p/q) for a p inside q whose expectation is finite."""
-    with mp.workdps(DIGITS if p.upper == mp.inf else 130):
+    with mp.workdps(DIGITS if p.upper == mp.inf else 300):
         to_x, slope, from_x = _coordinate(p)
 
         def integrand(y):
@@ -323,8 +323,8 @@ def _edges(p, q, there_and_back, integrand):
         for k in range(-1, 110 if line else 40):
             points |= {y + w * mp.mpf(2) ** k, y - w * mp.mpf(2) ** k}
     if not line:
-        # Closer to a finite upper end than e^−250, 1 − x is lost in the working precision.
-        points = {y for y in points if -5000 < y < (5000 if p.upper == mp.inf else 250)}
+        # Closer to a finite upper end than e^−640, 1 − x is lost in the working precision.
+        points = {y for y in points if -5000 < y < (5000 if p.upper == mp.inf else 640)}
     middle = p.places[0][0]
     sizes = {y: _log_size(integrand, y) + (float(mp.log(1 + abs(y - middle))) if line else 0) for y in points}
     top = max(sizes.values())

@@ -3,7 +3,7 @@
 A mark (c, w) says that the integrand is smooth on the scale max(w, |y − c|): a bulk of width w, or a singularity of its
 continuation at c ± iw. Panels whose lengths grow in proportion to the distance from every mark then hold a Gauss rule
 of fixed order to a fixed accuracy, however different the widths are: their number grows with the logarithm of ratios.
-In the coordinate T(y) = Σ asinh((y − c)/w) such panels are equally long.
+In the coordinate T(y) = Σ ±log(1 + |y − c|/w) such panels are equally long.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def ladder(centres: Tensor, widths: Tensor) -> Panels:
     """Points at distances from every mark that grow geometrically; marks are the last dimension."""
     rungs = torch.tensor(_ALL_RUNGS, dtype=centres.dtype, device=centres.device)
     at = (centres.unsqueeze(-1) + widths.unsqueeze(-1) * rungs).flatten(-2).sort(dim=-1).values
-    stretched = torch.asinh((at.unsqueeze(-2) - centres.unsqueeze(-1)) / widths.unsqueeze(-1)).sum(-2)
+    offset = (at.unsqueeze(-2) - centres.unsqueeze(-1)) / widths.unsqueeze(-1)
+    stretched = (torch.log1p(offset.abs()) * torch.sign(offset)).sum(-2)
     return Panels(at, stretched)
 
 

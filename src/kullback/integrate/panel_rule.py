@@ -3,7 +3,7 @@
 Sixteen nodes a panel integrate polynomials up to degree 31, and they give the integrand's Legendre coefficients up to
 degree 15. From degree 6–9 to degree 12–15 the coefficients of a smooth integrand fall by some factor; three times that
 far on is degree 32, where the error begins. At an unresolved corner they hardly fall, and no accident makes four of
-them small at once.
+them small at once. A factor of 8 keeps the estimate above the error there.
 """
 
 from __future__ import annotations
@@ -82,6 +82,6 @@ def integrate(weighted: Tensor) -> Integral:
     size = still.abs().sum((-1, -2))
     middle, last = (part.amax(-1) for part in torch.split((still @ polynomials).abs(), 4, dim=-1))
     pace = 3 * last / middle.clamp_min(torch.finfo(size.dtype).tiny)
-    panel_error = last * pace.clamp_max(1.0) ** 3
+    panel_error = 8 * last * pace.clamp_max(1.0) ** 3
     error = panel_error.sum(-1) + 4 * torch.finfo(size.dtype).eps * size
     return Integral(weighted.sum(-1), size, error, panel_error)

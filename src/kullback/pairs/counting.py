@@ -55,10 +55,10 @@ def _total(p: CountLaw, q: CountLaw, f: Callable[[Sample], Tensor]) -> tuple[Exp
     """Σ f, and where q lacks a count that p has."""
     size = _size(p)
     counts = torch.arange(size or _HEAD, dtype=p.upper.dtype, device=p.upper.device)
-    terms, gap = _terms(p, q, counts, f)
+    terms, gap, noise = _terms(p, q, counts, f)
     total = terms.sum(-1)
     still = terms.detach()
-    found = Expectation(total, still.abs().sum(-1), torch.zeros_like(still[..., 0]), _noise(p, q, counts))
+    found = Expectation(total, still.abs().sum(-1), torch.zeros_like(still[..., 0]), noise)
     if size is None:
         found, gap = _with_tail(p, q, f, found), gap | _lacking(p, q)
     eps = torch.finfo(total.dtype).eps
@@ -79,8 +79,11 @@ def _lacking(p: CountLaw, q: CountLaw) -> Tensor:
     return (p.upper > q.upper).squeeze(-1)
 
 
-def _terms(p: CountLaw, q: CountLaw, k: Tensor, f: Callable[[Sample], Tensor]) -> tuple[Tensor, Tensor]:
-    """F at counts, and whether p has one that q lacks. A count that p lacks adds what q has to the second form."""
+def _terms(p: CountLaw, q: CountLaw, k: Tensor, f: Callable[[Sample], Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    """The integrand at counts, whether p has one that q lacks, and Σ p·(|log p| + |log q|).
+
+    A count that p lacks adds what q has to the second form.
+    """
     log_p, log_q = torch.broadcast_tensors(p.log_pmf(k), q.log_pmf(k))  # type: ignore[no-untyped-call]
     none_p, none_q = log_p == -math.inf, log_q == -math.inf
     both = ~none_p & ~none_q
@@ -89,15 +92,8 @@ def _terms(p: CountLaw, q: CountLaw, k: Tensor, f: Callable[[Sample], Tensor]) -
     if f is second_order:
         only_q = none_p & ~none_q
         value = value + torch.where(only_q, torch.exp(torch.where(only_q, log_q, 0.0)), 0.0)
-    return value, (~none_p & none_q).any(-1)
-
-
-def _noise(p: CountLaw, q: CountLaw, k: Tensor) -> Tensor:
-    """Σ p·(|log p| + |log q|) over what both have."""
-    with torch.no_grad():
-        log_p, log_q = p.log_pmf(k), q.log_pmf(k)
-        heights = torch.where(log_p.isinf(), 0.0, log_p.abs()) + torch.where(log_q.isinf(), 0.0, log_q.abs())
-        return (torch.exp(log_p) * heights).sum(-1)
+    heights = inner_p.detach().abs() + inner_q.detach().abs()
+    return value, (~none_p & none_q).any(-1), (torch.exp(inner_p.detach()) * heights).sum(-1)
 
 
 def _with_tail(p: CountLaw, q: CountLaw, f: Callable[[Sample], Tensor], head: Expectation) -> Expectation:
@@ -113,7 +109,8 @@ def _with_tail(p: CountLaw, q: CountLaw, f: Callable[[Sample], Tensor], head: Ex
         chart = Logit(start, stop, stop - start, torch.zeros_like(start))
     marks = [Mark(mean.detach(), width.detach()) for mean, width in p.marks]
     laws = [Law(chart, _density(side), start, stop, [], [], marks=marks) for side in (p, q)]
-    body = integral_over(Pieces(laws[0], laws[1], laws[0], None), f)
+    frozen = not head.value.requires_grad
+    body = integral_over(Pieces(laws[0], laws[1], laws[0], None, frozen), f)
     correction = _maclaurin(p, q, start, f) - torch.where(long.squeeze(-1), 0.0, _maclaurin(p, q, stop, f))
     whole = torch.where(between.squeeze(-1), body.value + correction, 0.0)
     if not surely(long):
@@ -153,7 +150,7 @@ def _maclaurin(p: CountLaw, q: CountLaw, at: Tensor, f: Callable[[Sample], Tenso
     """Euler and Maclaurin's correction at a lower limit; at an upper one it has the other sign."""
     steps = torch.tensor([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5], dtype=at.dtype, device=at.device)
     weights = torch.tensor(_WEIGHTS, dtype=at.dtype, device=at.device)
-    terms, _ = _terms(p, q, at + steps, f)
+    terms, _, _ = _terms(p, q, at + steps, f)
     return (terms * torch.cat([-weights.flip(0), weights])).sum(-1)
 
 

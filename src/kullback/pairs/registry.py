@@ -195,7 +195,7 @@ def find_for(p: Distribution, q: Distribution) -> Rule | None:
     """The rule that answers two objects: their classes' own unless its structure does not fit, else a general one."""
     rule = find(type(p), type(q))
     if rule is None or (rule.method == "structure" and rule.formula(p, q) is None):
-        return next((general for general in (rule_for(p, q) for rule_for in _general) if general is not None), rule)
+        return next((general for general in (rule_for(p, q) for rule_for in _general) if general is not None), None)
     return rule
 
 

@@ -29,6 +29,7 @@ from kullback.pairs.densities.chart import Mark
 from kullback.pairs.densities.describe import describe
 from kullback.pairs.densities.law import Law, LogDensity
 from kullback.pairs.densities.mixture import log_shares
+from kullback.pairs.parameters import tensors_of
 from kullback.pairs.visible import hidden, surely
 
 # Panels at first and after each splitting; where values cannot be seen, one splitting of more panels for all seasons.
@@ -64,12 +65,14 @@ class Pieces(NamedTuple):
         q: The second.
         over: The law whose coordinate is used: p itself, or its components along a dimension before the nodes.
         log_share: Logarithm of the components' weights; None if p is no mixture.
+        frozen: Whether no parameter asks for a derivative, so that the search for panels has the answer already.
     """
 
     p: Law
     q: Law
     over: Law
     log_share: Tensor | None
+    frozen: bool = False
 
 
 class Expectation(NamedTuple):
@@ -90,12 +93,13 @@ class Expectation(NamedTuple):
 
 def pieces_of(p: Distribution, q: Distribution) -> Pieces:
     """Describe both laws in shapes that fit together."""
+    frozen = not any(tensor.requires_grad for side in (p, q) for tensor in tensors_of(side))
     if isinstance(p, MixtureSameFamily):
         deep = _lift(2)
         over = describe(p.component_distribution, _lift(1))
-        return Pieces(describe(p, deep), describe(q, deep), over, log_shares(p).unsqueeze(-1))
+        return Pieces(describe(p, deep), describe(q, deep), over, log_shares(p).unsqueeze(-1), frozen)
     law = describe(p, _lift(1))
-    return Pieces(law, describe(q, _lift(1)), law, None)
+    return Pieces(law, describe(q, _lift(1)), law, None, frozen)
 
 
 def _lift(dims: int) -> Callable[[Tensor], Tensor]:
@@ -111,7 +115,7 @@ def integral_over(pieces: Pieces, f: Callable[[Sample], Tensor], *, follow_q: bo
         follow_q: Whether f is of the size of q, too, not only of p·(1 + |log p/q|).
     """
     edges, found, noise = _search(pieces, f, follow_q=follow_q)
-    if found is None or noise is None or torch.is_grad_enabled():
+    if found is None or noise is None or (torch.is_grad_enabled() and not pieces.frozen):
         found, noise = _integrated(pieces, f, place_nodes(_with_kinks(pieces, edges)))
     parts = (found.value, found.size, found.error, noise + found.size)
     return Expectation(*(part if pieces.log_share is None else part.sum(-1) for part in parts))

@@ -11,11 +11,10 @@ from kullback.pairs.densities.chart import Log, Mark
 from kullback.pairs.densities.law import Law, LogDensity
 from kullback.pairs.densities.point import CAP, Point
 from kullback.pairs.densities.reading import Given
-from kullback.pairs.densities.soft import softplus
+from kullback.pairs.densities.soft import exp_rest, softplus
 from kullback.pairs.densities.stirling import stirling_rest
 from kullback.pairs.densities.tails import Kind, Tail
 from kullback.pairs.densities.tilt import log_normaliser, tilt
-from kullback.special import expm1mx
 
 _HALF_LOG_TAU = math.log(2 * math.pi) / 2
 _LN2 = math.log(2.0)
@@ -46,7 +45,7 @@ def describe_gamma(given: Given) -> Law:
 
     def log_density(point: Point) -> LogDensity:
         u = point.log_above(zero, mean)
-        return LogDensity(level - u, shape * expm1mx(u.clamp_max(CAP)), u + torch.log(shape))
+        return LogDensity(level - u, shape * exp_rest(u.clamp_max(CAP)), u + torch.log(shape))
 
     bulk = [_gamma_bulk(shape, torch.log(shape.clamp_min(1.0)) - torch.log(rate), zero)]
     lower, upper = [Tail(Kind.LOG, shape)], [Tail(Kind.POWER, 1.0, rate)]
@@ -61,7 +60,7 @@ def describe_inverse_gamma(given: Given) -> Law:
 
     def log_density(point: Point) -> LogDensity:
         u = point.log_above(zero, centre)
-        return LogDensity(level - u, shape * expm1mx((-u).clamp_max(CAP)), -u + torch.log(shape))
+        return LogDensity(level - u, shape * exp_rest((-u).clamp_max(CAP)), -u + torch.log(shape))
 
     bulk = [_gamma_bulk(shape, torch.log(rate) - torch.log(shape.clamp_min(1.0)), zero)]
     lower, upper = [Tail(Kind.POWER, 1.0, rate)], [Tail(Kind.LOG, shape)]

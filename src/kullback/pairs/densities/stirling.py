@@ -10,6 +10,8 @@ import math
 import torch
 from torch import Tensor
 
+from kullback.pairs.visible import surely
+
 _LOG_TAU = math.log(2 * math.pi)
 # R(x) = Σ B₂ₖ/(2k(2k−1)x^(2k−1)); from 15 on seven terms reach 1e-17.
 _STIRLING = [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156]
@@ -22,6 +24,8 @@ def stirling_rest(x: Tensor) -> Tensor:
     square, series = inverse * inverse, torch.zeros_like(inverse)
     for coefficient in reversed(_STIRLING):
         series = series * square + coefficient
+    if surely(large):
+        return series * inverse
     small = torch.where(large, 1.0, x)
     direct = torch.lgamma(small) - ((small - 0.5) * torch.log(small) - small + _LOG_TAU / 2)
     return torch.where(large, series * inverse, direct)
