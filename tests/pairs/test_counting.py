@@ -95,6 +95,14 @@ def test_methods() -> None:
     assert kl_method(d.Poisson(t(2.0)), d.Normal(t(0.0), t(1.0))) == "infinite"
 
 
+def test_atoms_against_a_density_are_infinite_both_ways() -> None:
+    mixture = MixtureSameFamily(d.Categorical(t([0.5, 0.5])), d.Normal(t([0.0, 1.0]), t(1.0)))
+    for density in (d.VonMises(t(0.0), t(1.0)), d.Normal(t(0.0), t(1.0)), mixture):
+        for p, q in ((density, d.Poisson(t(2.0))), (d.Poisson(t(2.0)), density)):
+            assert kl_method(p, q) == "infinite"
+            assert kl_divergence(p, q).item() == math.inf
+
+
 def test_a_mean_of_1e12() -> None:
     # With the same mean, KL(Poisson(m) ‖ NB) for r → ∞ is ½·[log(1 + x) − x/(1 + x)] + O(1/m), x = m/r.
     mean, r = 1e12, 1e12

@@ -19,12 +19,14 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from kullback.pairs import support
+from kullback.pairs.densities import describable
 from kullback.pairs.densities.chart import Log, Logit, Mark
 from kullback.pairs.densities.count_mixture import countable, describe_counts
 from kullback.pairs.densities.counts import CountLaw
 from kullback.pairs.densities.expectation import Expectation, Pieces, Sample, integral_over
 from kullback.pairs.densities.law import Law, LogDensity
 from kullback.pairs.densities.point import Point
+from kullback.pairs.dispatch import infinite_everywhere
 from kullback.pairs.registry import Rule, answer_generally
 from kullback.pairs.univariate import CANCELLED, ROUNDING, SMALL, first_order, second_error, second_order
 from kullback.pairs.visible import hidden, surely
@@ -157,7 +159,10 @@ def _maclaurin(p: CountLaw, q: CountLaw, at: Tensor, f: Callable[[Sample], Tenso
 
 
 def rule_for(p: Distribution, q: Distribution) -> Rule | None:
-    """The rule for two laws of counts."""
+    """The rule for two laws of counts, and for one of counts and one that has a density."""
+    if (countable(p) and describable(q)) or (describable(p) and countable(q)):
+        source = "mutually singular: one has atoms, the other has none"
+        return Rule(type(p), type(q), infinite_everywhere, "infinite", source, decides_support=True)
     if not (countable(p) and countable(q)):
         return None
     if support.contained(p, q) is False and surely(describe_counts(p, _for_counts).upper > 1):

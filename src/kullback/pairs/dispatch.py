@@ -105,7 +105,7 @@ def answer(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, str
         return cast("Tensor", rule.formula(p, q)), None, "user"
     inside = _contained(p, q, rule)
     if _nowhere_contained(inside, rule):
-        return _infinite(p, q), None, "infinite"
+        return infinite_everywhere(p, q), None, "infinite"
     result = None if rule is None else rule.formula(p, q)
     if rule is None or result is None:
         raise NoRouteError(_no_route(p, q))
@@ -171,7 +171,7 @@ def _check(p: Distribution, q: Distribution) -> torch.Size:
         ) from None
 
 
-def _infinite(p: Distribution, q: Distribution) -> Tensor:
+def infinite_everywhere(p: Distribution, q: Distribution) -> Tensor:
     """+inf everywhere, connected to the parameters with a zero gradient so that `backward` still runs."""
     parameters = [*tensors_of(p), *tensors_of(q)]
     device = parameters[0].device if parameters else None
