@@ -80,7 +80,7 @@ def kl_method(p: Distribution, q: Distribution) -> str | None:
         'infinite'
     """
     _check(p, q)
-    rule = registry.find(type(p), type(q))
+    rule = registry.find_for(p, q)
     if rule is not None and rule.method == "user":
         return "user"
     if _nowhere_contained(_contained(p, q, rule), rule):
@@ -103,12 +103,12 @@ def _rounded(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, s
 
 def answer(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, str]:
     """Value, error and method in working precision; what structural rules build on."""
-    rule = registry.find(type(p), type(q))
+    rule = registry.find_for(p, q)
     if rule is not None and rule.method == "user":
         return cast("Tensor", rule.formula(p, q)), None, "user"
     inside = _contained(p, q, rule)
     if _nowhere_contained(inside, rule):
-        return _infinite(p, q), None, "infinite"
+        return infinite_everywhere(p, q), None, "infinite"
     result = None if rule is None else rule.formula(p, q)
     if rule is None or result is None:
         raise NoRouteError(_no_route(p, q))
@@ -174,7 +174,7 @@ def _check(p: Distribution, q: Distribution) -> torch.Size:
         ) from None
 
 
-def _infinite(p: Distribution, q: Distribution) -> Tensor:
+def infinite_everywhere(p: Distribution, q: Distribution) -> Tensor:
     """+inf everywhere, connected to the parameters with a zero gradient so that `backward` still runs."""
     parameters = [*tensors_of(p), *tensors_of(q)]
     device = parameters[0].device if parameters else None

@@ -71,6 +71,7 @@ class Rule(NamedTuple):
 
 _rules: dict[tuple[type, type], Rule] = {}
 _resolved: dict[tuple[type, type], Rule | None] = {}  # answers of `find` since the last change of the rules
+_general: list[Callable[[Distribution, Distribution], Rule | None]] = []
 
 
 def register(
@@ -199,6 +200,19 @@ def _resolve(p: type, q: type) -> Rule | None:
             instead=f"@register_kl({p.__name__}, {q.__name__})",
         )
     )
+
+
+def answer_generally(rule_for: Callable[[Distribution, Distribution], Rule | None]) -> None:
+    """Ask this for a rule whenever a pair of objects has none of its own."""
+    _general.append(rule_for)
+
+
+def find_for(p: Distribution, q: Distribution) -> Rule | None:
+    """The rule that answers two objects: their classes' own unless its structure does not fit, else a general one."""
+    rule = find(type(p), type(q))
+    if rule is None or (rule.method == "structure" and rule.formula(p, q) is None):
+        return next((general for general in (rule_for(p, q) for rule_for in _general) if general is not None), None)
+    return rule
 
 
 def _narrower(a: Rule, b: Rule) -> bool:

@@ -48,6 +48,6 @@ def _describe(p: Distribution, q: Distribution) -> Pair | None:
     method = kl_method(p, q)
     if method is None:
         return None
-    rule = registry.find(type(p), type(q))
+    rule = registry.find_for(p, q)
     source = "p's support is not inside q's" if method == "infinite" or rule is None else rule.source
     return Pair(type(p).__name__, type(q).__name__, method, source)

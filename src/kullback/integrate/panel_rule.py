@@ -1,0 +1,87 @@
+"""Gauss–Legendre on panels: nodes and weights once, then any number of integrands on them.
+
+Sixteen nodes a panel integrate polynomials up to degree 31, and they give the integrand's Legendre coefficients up to
+degree 15. From degree 6–9 to degree 12–15 the coefficients of a smooth integrand fall by some factor; three times that
+far on is degree 32, where the error begins. At an unresolved corner they hardly fall, and no accident makes four of
+them small at once. A factor of 8 keeps the estimate above the error there.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+ORDER = 16
+_MIDDLE, _LAST = range(6, 10), range(12, 16)
+
+
+class Nodes(NamedTuple):
+    """Where integrands are evaluated: panels of a batch of integrals, flattened into the last dimension.
+
+    Attributes:
+        at: The points.
+        log_weight: Logarithm of the weights, -inf in panels of no width.
+    """
+
+    at: Tensor
+    log_weight: Tensor
+
+
+class Integral(NamedTuple):
+    """A batch of integrals.
+
+    Attributes:
+        value: ∫f.
+        size: ∫|f|, what roundings are relative to; no derivative.
+        error: An estimate of |value − truth|; no derivative.
+        panel_error: What each panel contributes to it, roundings apart.
+    """
+
+    value: Tensor
+    size: Tensor
+    error: Tensor
+    panel_error: Tensor
+
+
+def _rule() -> tuple[list[float], list[float], list[list[float]]]:
+    """Nodes on [0, 1], weights, and normalised Legendre polynomials at the nodes, middle ones and last ones."""
+    nodes, weights = np.polynomial.legendre.leggauss(ORDER)
+    polynomials = np.polynomial.legendre.legvander(nodes, ORDER - 1) * np.sqrt(2 * np.arange(ORDER) + 1)
+    return ((nodes + 1) / 2).tolist(), (weights / 2).tolist(), polynomials[:, [*_MIDDLE, *_LAST]].tolist()
+
+
+_NODES, _WEIGHTS, _POLYNOMIALS = _rule()
+
+
+def place_nodes(edges: Tensor) -> Nodes:
+    """Nodes between consecutive edges (the last dimension, ascending); equal edges make a panel of no weight.
+
+    Example:
+        >>> nodes = place_nodes(torch.tensor([0.0, 1.0], dtype=torch.float64))
+        >>> round(integrate(torch.exp(nodes.at) * nodes.log_weight.exp()).value.item(), 12)
+        1.718281828459
+    """
+    t, weight = (torch.tensor(part, dtype=edges.dtype, device=edges.device) for part in (_NODES, _WEIGHTS))
+    low, width = edges[..., :-1, None], edges.diff(dim=-1).unsqueeze(-1)
+    some = width > 0
+    log_width = torch.where(some, torch.log(torch.where(some, width, 1.0)), -torch.inf)
+    at, log_weight = low + width * t, log_width + torch.log(weight)
+    return Nodes(at.flatten(-2), log_weight.flatten(-2))
+
+
+def integrate(weighted: Tensor) -> Integral:
+    """The integrals of f from the products weight·f at the nodes.
+
+    The product is formed by the caller because it may be representable where f is not.
+    """
+    polynomials = torch.tensor(_POLYNOMIALS, dtype=weighted.dtype, device=weighted.device)
+    still = weighted.detach().reshape(*weighted.shape[:-1], weighted.shape[-1] // ORDER, ORDER)
+    size = still.abs().sum((-1, -2))
+    middle, last = (part.amax(-1) for part in torch.split((still @ polynomials).abs(), 4, dim=-1))
+    pace = 3 * last / middle.clamp_min(torch.finfo(size.dtype).tiny)
+    panel_error = 8 * last * pace.clamp_max(1.0) ** 3
+    error = panel_error.sum(-1) + 4 * torch.finfo(size.dtype).eps * size
+    return Integral(weighted.sum(-1), size, error, panel_error)

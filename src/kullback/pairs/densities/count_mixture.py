@@ -1,0 +1,62 @@
+"""From a torch object to its law of counts; mixtures of these."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch import distributions as d
+from torch.distributions import Distribution, MixtureSameFamily
+
+from kullback.pairs.densities import counts
+from kullback.pairs.densities.counts import CountLaw
+from kullback.pairs.densities.mixture import component_lift, log_shares
+from kullback.pairs.densities.reading import Given, Lift
+
+_FAMILIES: dict[type[Distribution], Callable[[Given], CountLaw]] = {
+    d.Bernoulli: counts.describe_bernoulli,
+    d.Binomial: counts.describe_binomial,
+    d.Categorical: counts.describe_categorical,
+    d.Geometric: counts.describe_geometric,
+    d.NegativeBinomial: counts.describe_negative_binomial,
+    d.Poisson: counts.describe_poisson,
+}
+
+
+def countable(distribution: Distribution) -> bool:
+    """Whether `describe_counts` knows the law."""
+    if isinstance(distribution, MixtureSameFamily):
+        return _family(distribution.component_distribution) is not None
+    return _family(distribution) is not None
+
+
+def describe_counts(distribution: Distribution, lift: Lift) -> CountLaw:
+    """The law of a distribution on the whole numbers from 0."""
+    if isinstance(distribution, MixtureSameFamily):
+        return _describe_mixture(distribution, lift)
+    family = _family(distribution)
+    assert family is not None
+    return family(Given(distribution, lift))
+
+
+def _family(distribution: Distribution) -> Callable[[Given], CountLaw] | None:
+    return next((_FAMILIES[t] for t in type(distribution).__mro__ if t in _FAMILIES), None)
+
+
+def _describe_mixture(mixture: MixtureSameFamily, lift: Lift) -> CountLaw:
+    """Log Σ wᵢ fᵢ, components before the nodes."""
+    inner = component_lift(lift)
+    part = describe_counts(mixture.component_distribution, inner)
+    log_share = inner(log_shares(mixture))
+
+    def log_pmf(k: Tensor) -> Tensor:
+        terms = log_share + part.log_pmf(k.unsqueeze(-2))
+        # Where no component has a probability the sum is replaced, since the slope of log 0 is not a number.
+        none = (terms == -math.inf).all(-2)
+        return torch.where(none, -math.inf, torch.logsumexp(torch.where(none.unsqueeze(-2), 0.0, terms), -2))
+
+    upper = torch.where(log_share == -math.inf, 0.0, part.upper).amax(-2)
+    marks = [pair for mean, deviation in part.marks for pair in zip(mean.unbind(-2), deviation.unbind(-2), strict=True)]
+    return CountLaw(log_pmf, upper, marks, part.size)

@@ -1,0 +1,163 @@
+"""Laws of counts: log-probabilities at whole numbers, and between them where a sum is taken by an integral.
+
+Large log Γ cancel in the usual formulas. With Stirling's series log Γ(x) = (x−½)·log x − x + ½·log 2π + R(x) what is
+left are deviances x·log(x/m) − x + m ≥ 0 and the small R (Loader, "Fast and accurate computation of binomial
+probabilities", 2000).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kullback.pairs.densities.reading import Given
+from kullback.pairs.densities.stirling import deviance, stirling_rest
+from kullback.pairs.outcomes import Chance, chance
+from kullback.pairs.parameters import gives_logits, read
+
+_LOG_TAU = math.log(2 * math.pi)
+
+
+class CountLaw(NamedTuple):
+    """A law on the whole numbers from 0.
+
+    Attributes:
+        log_pmf: Logarithm of the probability of a count, -inf where there is none.
+        upper: The largest count with a probability.
+        marks: Means and deviations of where the mass lies.
+        size: How many counts there are at most, where the class alone says so.
+    """
+
+    log_pmf: Callable[[Tensor], Tensor]
+    upper: Tensor
+    marks: list[tuple[Tensor, Tensor]]
+    size: int | None = None
+
+
+def _shaped(given: Given, trial: Chance) -> Chance:
+    return trial._replace(given=given.shaped(trial.given))
+
+
+def _longest(only_zero: Tensor, like: Tensor) -> Tensor:
+    """The largest count: 0 or none."""
+    return torch.where(only_zero, 0.0, torch.full_like(like, math.inf))
+
+
+def describe_poisson(given: Given) -> CountLaw:
+    """λᵏ·e^−λ/k!."""
+    (rate,) = given.read("rate")
+    never = rate == 0
+    inner = torch.where(never, 1.0, rate)
+
+    def log_pmf(k: Tensor) -> Tensor:
+        some = torch.where(k > 0, k, 1.0)
+        body = -deviance(some, inner) - (_LOG_TAU + torch.log(some)) / 2 - stirling_rest(some)
+        value = torch.where(k > 0, body, -inner)
+        return torch.where(never, torch.where(k == 0, 0.0, -math.inf), value)
+
+    return CountLaw(log_pmf, _longest(never, rate), [(rate, torch.sqrt(rate + 1))])
+
+
+def describe_geometric(given: Given) -> CountLaw:
+    """p·(1 − p)ᵏ."""
+    trial = _shaped(given, chance(given.distribution))
+    _, always = trial.certain()
+    inner = trial.inner()
+    log_success, log_failure = inner.log_success(), inner.flip().log_success()
+
+    def log_pmf(k: Tensor) -> Tensor:
+        return torch.where(always, torch.where(k == 0, 0.0, -math.inf), log_success + k * log_failure)
+
+    mean = torch.exp(log_failure - log_success)
+    return CountLaw(log_pmf, _longest(always, mean), [(mean, mean + 1)])
+
+
+def describe_negative_binomial(given: Given) -> CountLaw:
+    """Γ(k+r)/(k!·Γ(r))·pᵏ·(1 − p)^r; with n = k + r, −n·KL(k/n ‖ p) − ½·log(2πnk/r) + R(n) − R(k) − R(r)."""
+    (count,) = given.read("total_count")
+    trial = _shaped(given, chance(given.distribution))
+    never = (count == 0) | trial.certain()[0]
+    r = torch.where(count == 0, 1.0, count)
+    inner = trial.inner()
+    success, failure = inner.success(), inner.flip().success()
+    log_failure, rest = inner.flip().log_success(), stirling_rest(r)
+
+    def log_pmf(k: Tensor) -> Tensor:
+        some = torch.where(k > 0, k, 1.0)
+        n = some + r
+        cost = deviance(some, n * success) + deviance(r, n * failure)
+        ends = (_LOG_TAU + torch.log(n) + torch.log(some) - torch.log(r)) / 2
+        body = -cost - ends + stirling_rest(n) - stirling_rest(some) - rest
+        value = torch.where(k > 0, body, r * log_failure)
+        return torch.where(never, torch.where(k == 0, 0.0, -math.inf), value)
+
+    mean = r * success / failure
+    spread = torch.sqrt(mean / failure + 1)
+    return CountLaw(log_pmf, _longest(never, mean), [(mean, spread)])
+
+
+def describe_binomial(given: Given) -> CountLaw:
+    """C(n, k)·pᵏ·(1 − p)^(n−k) = −n·KL(k/n ‖ p) + ½·log(n/(2πk(n−k))) + R(n) − R(k) − R(n−k)."""
+    (n,) = given.read("total_count")
+    trial = _shaped(given, chance(given.distribution))
+    never, always = trial.certain()
+    inner = trial.inner()
+    success, failure = inner.success(), inner.flip().success()
+    log_success, log_failure = inner.log_success(), inner.flip().log_success()
+    rest = stirling_rest(n.clamp_min(1.0))
+
+    def log_pmf(k: Tensor) -> Tensor:
+        middle = (k > 0) & (k < n)
+        hits, misses = torch.where(middle, k, 1.0), torch.where(middle, n - k, 1.0)
+        whole = torch.where(middle, n, 2.0)
+        cost = deviance(hits, whole * success) + deviance(misses, whole * failure)
+        ends = (torch.log(whole) - torch.log(hits) - torch.log(misses) - _LOG_TAU) / 2
+        body = ends - cost + rest - stirling_rest(hits) - stirling_rest(misses)
+        value = torch.where(middle, body, torch.where(k == 0, n * log_failure, n * log_success))
+        sure = (never & (k == 0)) | (always & (k == n))
+        value = torch.where(never | always, torch.where(sure, 0.0, -math.inf), value)
+        return torch.where(k <= n, value, -math.inf)
+
+    upper = torch.where(never, 0.0, n)
+    return CountLaw(log_pmf, upper, [(n * success, torch.sqrt(n * success * failure + 1))])
+
+
+def describe_bernoulli(given: Given) -> CountLaw:
+    """1 with probability p, else 0."""
+    trial = _shaped(given, chance(given.distribution))
+    never, always = trial.certain()
+    inner = trial.inner()
+    log_one = torch.where(always, 0.0, torch.where(never, -math.inf, inner.log_success()))
+    log_zero = torch.where(never, 0.0, torch.where(always, -math.inf, inner.flip().log_success()))
+
+    def log_pmf(k: Tensor) -> Tensor:
+        return torch.where(k == 0, log_zero, torch.where(k == 1, log_one, -math.inf))
+
+    return CountLaw(log_pmf, torch.where(never, 0.0, torch.ones_like(log_one)), [], size=2)
+
+
+def describe_categorical(given: Given) -> CountLaw:
+    """A table of probabilities of 0, …, K−1."""
+    if gives_logits(given.distribution):
+        table = torch.log_softmax(read(given.distribution, "logits")[0], dim=-1)
+    else:
+        (probs,) = read(given.distribution, "probs")
+        some = probs > 0
+        table = torch.where(some, torch.log(torch.where(some, probs, 1.0)), -math.inf)
+    columns = [given.shaped(column) for column in table.unbind(-1)]
+    size = len(columns)
+    stacked = torch.cat(columns, dim=-1)
+
+    def log_pmf(k: Tensor) -> Tensor:
+        index = k.clamp(0, size - 1).long()
+        shape = torch.broadcast_shapes(stacked.shape[:-1], index.shape[:-1])  # type: ignore[no-untyped-call]
+        found = stacked.expand(*shape, size).gather(-1, index.expand(*shape, index.shape[-1]))
+        return torch.where(k < size, found, -math.inf)
+
+    index = torch.arange(size, dtype=stacked.dtype, device=stacked.device)
+    upper = torch.where(stacked > -math.inf, index, 0.0).amax(-1, keepdim=True)
+    return CountLaw(log_pmf, upper, [], size=size)

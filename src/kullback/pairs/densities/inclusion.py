@@ -1,0 +1,49 @@
+"""Where KL(p ‖ q) is infinite: p reaches outside q, or the tails let the expectation diverge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from kullback.pairs.densities.expectation import Pieces
+from kullback.pairs.densities.tails import Tail, diverges
+from kullback.pairs.support import Bound
+
+
+def is_infinite(pieces: Pieces) -> Tensor | bool:
+    """Decided on parameters, one per batch element; a component of no weight does not count."""
+    p, q = pieces.over, pieces.q
+    found: Tensor | bool = _less(p.lower, q.lower) | _less(q.upper, p.upper)
+    ends = ((p.lower, q.lower, p.lower_tails, q.lower_tails), (p.upper, q.upper, p.upper_tails, q.upper_tails))
+    for end_p, end_q, tails_p, tails_q in ends:
+        found = found | (_equal(end_p, end_q) & _diverge(tails_p, tails_q))
+    if pieces.log_share is None:
+        return found.squeeze(-1) if isinstance(found, Tensor) else found
+    return (pieces.log_share.isfinite() & found).squeeze(-1).any(-1)
+
+
+def same_support(pieces: Pieces) -> Tensor | bool:
+    """Whether p and q live on the same interval."""
+    p, q = pieces.p, pieces.q
+    same = _equal(p.lower, q.lower) & _equal(p.upper, q.upper)
+    if not isinstance(same, Tensor):
+        return same
+    return same.squeeze(-1) if pieces.log_share is None else same.flatten(-2).squeeze(-1)
+
+
+def _diverge(p: Sequence[Tail], q: Sequence[Tail]) -> Tensor | bool:
+    """Whether any tail of p meets growth of q that is too strong; of a mixture q the slowest growth counts."""
+    found: Tensor | bool = False
+    for tail_p in p:
+        for tail_q in q:
+            found = found | diverges(tail_p, tail_q)
+    return found
+
+
+def _less(a: Bound, b: Bound) -> Tensor | bool:
+    return a < b
+
+
+def _equal(a: Bound, b: Bound) -> Tensor | bool:
+    return a == b

@@ -1,0 +1,172 @@
+"""Monotone maps of the line, as laws are carried along by them: points, marks and tails there and back."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+from torch.distributions.transforms import Transform
+
+from kullback.pairs.densities.chart import Mark
+from kullback.pairs.densities.point import Distance, Offset, Point
+from kullback.pairs.densities.tails import Kind, Tail
+from kullback.pairs.support import Bound
+
+
+class Map(Protocol):
+    """x = T(z), monotone."""
+
+    def push(self, point: Point) -> Point:
+        """From z to x, the Jacobian included."""
+
+    def pull(self, point: Point) -> tuple[Point, Tensor]:
+        """From x to z, and log|dx/dz| there."""
+
+    def push_mark(self, mark: Mark) -> Mark:
+        """A mark of z in x."""
+
+    def pull_mark(self, mark: Mark) -> Mark:
+        """A mark of x in z."""
+
+    def value(self, z: Bound) -> Bound:
+        """T(z), also at the infinities."""
+
+    def back(self, x: Tensor) -> Tensor:
+        """T⁻¹(x)."""
+
+    def tail(self, tail: Tail, *, end: Bound) -> list[Tail]:
+        """The tail at an end of z, carried to the corresponding end of x."""
+
+
+def on_line(value: Tensor, log_jacobian: Tensor) -> Point:
+    """A point known by its value only."""
+    zero = torch.zeros_like(value)
+    log_size = torch.log(torch.where(value.abs() > 1, value.abs(), 1.0))
+    return Point(Offset(zero, zero + 1, value, log_size), None, None, log_jacobian)
+
+
+def plain_value(point: Point) -> Tensor:
+    """X itself."""
+    zero = torch.zeros_like(point.log_jacobian)
+    return point.standard(zero, zero + 1)[0]
+
+
+class Affine(NamedTuple):
+    """x = loc + scale·z, scale of either sign."""
+
+    loc: Tensor
+    scale: Tensor
+
+    def push(self, point: Point) -> Point:
+        """From z to x."""
+        return self._moved(point, self.loc, self.scale, torch.log(self.scale.abs()))
+
+    def pull(self, point: Point) -> tuple[Point, Tensor]:
+        """From x to z."""
+        slope = torch.log(self.scale.abs())
+        return self._moved(point, -self.loc / self.scale, 1 / self.scale, -slope), slope
+
+    def _moved(self, point: Point, loc: Tensor, scale: Tensor, slope: Tensor) -> Point:
+        up, size = scale > 0, scale.abs()
+        sign = torch.where(up, 1.0, -1.0)
+        centre = point.centre
+        if centre is not None:
+            centre = Offset(loc + scale * centre.loc, size * centre.scale, sign * centre.value, centre.log_size)
+        ends = [None if d is None else Distance(loc + scale * d.end, size * d.scale, d.log) for d in point[1:3]]
+        if ends[0] is None and ends[1] is None:
+            return Point(centre, None, None, point.log_jacobian + slope)
+        return Point(centre, *_swapped(ends[0], ends[1], up), point.log_jacobian + slope)
+
+    def push_mark(self, mark: Mark) -> Mark:
+        """A mark of z in x."""
+        at, width = mark.on_line()
+        return Mark(self.loc + self.scale * at, width * self.scale.abs())
+
+    def pull_mark(self, mark: Mark) -> Mark:
+        """A mark of x in z."""
+        at, width = mark.on_line()
+        return Mark((at - self.loc) / self.scale, width / self.scale.abs())
+
+    def value(self, z: Bound) -> Bound:
+        """T(z)."""
+        return self.loc + self.scale * z
+
+    def back(self, x: Tensor) -> Tensor:
+        """T⁻¹(x)."""
+        return (x - self.loc) / self.scale
+
+    def tail(self, tail: Tail, *, end: Bound) -> list[Tail]:  # noqa: ARG002
+        """Rates are per unit."""
+        if tail.kind == Kind.POWER:
+            return [tail._replace(rate=tail.rate * self.scale.abs() ** -tail.exponent)]
+        return [tail._replace(rate=tail.rate / self.scale.abs())] if tail.kind == Kind.EXP else [tail]
+
+
+def _swapped(above: Distance | None, below: Distance | None, up: Tensor) -> tuple[Distance | None, Distance | None]:
+    """Exchange the ends where the map is decreasing; what is missing on one side is out of reach."""
+    first, second = above or _nowhere(below), below or _nowhere(above)
+    return (
+        Distance(*(torch.where(up, a, b) for a, b in zip(first, second, strict=True))),
+        Distance(*(torch.where(up, b, a) for a, b in zip(first, second, strict=True))),
+    )
+
+
+def _nowhere(like: Distance | None) -> Distance:
+    """An end that is farther than a number can say."""
+    assert like is not None
+    return Distance(torch.zeros_like(like.end), torch.ones_like(like.scale), torch.full_like(like.log, 1e30))
+
+
+_FAR = 1e100
+
+
+class Generic(NamedTuple):
+    """Any other bijection, known by its values; distances to its ends are differences."""
+
+    transform: Transform
+
+    def _log_slope(self, z: Tensor, x: Tensor) -> Tensor:
+        slope: Tensor = self.transform.log_abs_det_jacobian(z, x)  # type: ignore[no-untyped-call]
+        return slope
+
+    def push(self, point: Point) -> Point:
+        """From z to x."""
+        z = plain_value(point)
+        x = self.transform(z)
+        slope = self._log_slope(z, x).nan_to_num(0.0)
+        return on_line(x.nan_to_num(0.0, _FAR, -_FAR), point.log_jacobian + slope)
+
+    def pull(self, point: Point) -> tuple[Point, Tensor]:
+        """From x to z."""
+        x = plain_value(point)
+        z = self.transform.inv(x).nan_to_num(0.0, _FAR, -_FAR).clamp(-_FAR, _FAR)
+        return on_line(z, torch.zeros_like(z)), self._log_slope(z, x).nan_to_num(0.0)
+
+    def push_mark(self, mark: Mark) -> Mark:
+        """A mark of z in x."""
+        at, width = mark.on_line()
+        x = self.transform(at)
+        return Mark(x, width * torch.exp(self._log_slope(at, x)))
+
+    def pull_mark(self, mark: Mark) -> Mark:
+        """A mark of x in z."""
+        at, width = mark.on_line()
+        z = self.transform.inv(at)
+        w = width * torch.exp(-self._log_slope(z, at))
+        # A mark that the map does not reach says nothing here.
+        real = z.isfinite() & w.isfinite() & (w > 0)
+        return Mark(torch.where(real, z, 0.0), torch.where(real, w, 1.0))
+
+    def value(self, z: Bound) -> Bound:
+        """T(z)."""
+        return self.transform(z) if isinstance(z, Tensor) else float(self.transform(torch.tensor(z)))
+
+    def back(self, x: Tensor) -> Tensor:
+        """T⁻¹(x)."""
+        z: Tensor = self.transform.inv(x)
+        return z
+
+    def tail(self, tail: Tail, *, end: Bound) -> list[Tail]:  # noqa: ARG002
+        """Unknown: taken to be light."""
+        return []

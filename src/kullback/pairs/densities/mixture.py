@@ -1,0 +1,134 @@
+"""Mixtures of univariate laws: log f = log Σ wᵢ fᵢ, the components along a dimension before the nodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.distributions import MixtureSameFamily
+
+from kullback.pairs.densities.chart import Mark
+from kullback.pairs.densities.law import Law, LogDensity
+from kullback.pairs.densities.point import Point
+from kullback.pairs.densities.reading import Given, Lift
+from kullback.pairs.densities.tails import Tail
+from kullback.pairs.parameters import gives_logits, read
+from kullback.pairs.support import Bound
+
+# The log-drop of a density that is 0: beyond anything a weight can make up for.
+_NOWHERE = 1e7
+
+
+def log_shares(mixture: MixtureSameFamily) -> Tensor:
+    """Logarithms of the weights, components last, in the batch shape of the mixture."""
+    weights = mixture.mixture_distribution
+    if gives_logits(weights):
+        (logs,) = read(weights, "logits")
+    else:
+        (probs,) = read(weights, "probs")
+        some = probs > 0
+        logs = torch.where(some, torch.log(torch.where(some, probs, 1.0)), -math.inf)
+    # log1p of the others' sum: against a weight of 1e-12 the share of the largest is 1 to twelve digits.
+    top, place = logs.max(-1, keepdim=True)
+    here = torch.arange(logs.shape[-1], device=logs.device) == place
+    others = torch.exp(torch.where(here, -math.inf, logs - top)).sum(-1, keepdim=True)
+    shares = logs - top - torch.log1p(others)
+    return shares.expand(*mixture.batch_shape, shares.shape[-1])
+
+
+def component_lift(lift: Lift) -> Lift:
+    """The same for parameters of components: batch, the other dimensions of the nodes, components, nodes."""
+    extra = lift(torch.zeros(())).ndim - 1
+    return lambda tensor: tensor.reshape(*tensor.shape[:-1], *(1,) * extra, tensor.shape[-1], 1)
+
+
+def describe_mixture(given: Given, describe: Callable[[Given], Law]) -> Law:
+    """The law of the mixture from that of its components."""
+    mixture = given.distribution
+    assert isinstance(mixture, MixtureSameFamily)
+    lift = component_lift(given.lift)
+    part = describe(Given(mixture.component_distribution, lift))
+    log_share = lift(log_shares(mixture))
+
+    def log_density(point: Point) -> LogDensity:
+        spread = point.spread()
+        level, drop, log_drop = part.log_density(spread)
+        outside = _outside(part, spread)
+        if drop is None or log_drop is None:
+            drop = log_drop = torch.zeros_like(level + log_share)
+        if outside is not None:
+            drop = torch.where(outside, 1e100, drop)
+            log_drop = torch.where(outside, _NOWHERE, log_drop)
+        # What every component drops by is left out of the sum, so that its logarithm exists.
+        absent = log_share == -math.inf
+        least = torch.where(absent, math.inf, drop).amin(-2, keepdim=True)
+        inner = log_share + level - (drop - least)
+        log_least = torch.where(absent, math.inf, log_drop).amin(-2)
+        return LogDensity(torch.logsumexp(inner, -2), least.squeeze(-2), log_least)
+
+    return Law(
+        part.chart,
+        log_density,
+        _reach(part.lower, log_share, lowest=True),
+        _reach(part.upper, log_share, lowest=False),
+        _joint(part.lower_tails, log_share),
+        _joint(part.upper_tails, log_share),
+        marks=[one for mark in [*part.marks, *part.bulk] for one in _each(mark)],
+        moving=part.moving,
+        kinks=tuple(k for kink in [*part.kinks, *_moving_ends(part)] for k in kink.unbind(-2)),
+    )
+
+
+def _each(mark: Mark) -> list[Mark]:
+    """One mark per component."""
+    at, width = torch.broadcast_tensors(mark.at, mark.width)  # type: ignore[no-untyped-call]
+    lower = [None] * at.shape[-2] if mark.lower is None else mark.lower.expand_as(at).unbind(-2)
+    upper = [None] * at.shape[-2] if mark.upper is None else mark.upper.expand_as(at).unbind(-2)
+    return [Mark(*parts) for parts in zip(at.unbind(-2), width.unbind(-2), lower, upper, strict=True)]
+
+
+def _moving_ends(part: Law) -> list[Tensor]:
+    """Ends that differ between components."""
+    return [end for end in (part.lower, part.upper) if part.moving and isinstance(end, Tensor)]
+
+
+def _outside(part: Law, point: Point) -> Tensor | None:
+    """Where a point lies outside a component."""
+    found: Tensor | None = None
+    for end, sign in ((part.lower, 1.0), (part.upper, -1.0)):
+        if part.moving and isinstance(end, Tensor):
+            beyond = sign * point.standard(end, torch.ones_like(end))[0] < 0
+            found = beyond if found is None else found | beyond
+    return found
+
+
+def _reach(end: Bound, log_share: Tensor, *, lowest: bool) -> Bound:
+    """The outermost end of components that have weight."""
+    if not isinstance(end, Tensor):
+        return end
+    absent = math.inf if lowest else -math.inf
+    counted = torch.where(log_share == -math.inf, absent, end)
+    return counted.amin(-2) if lowest else counted.amax(-2)
+
+
+def _joint(tails: list[Tail], log_share: Tensor) -> list[Tail]:
+    """The heaviest tail: the smallest exponent, and of these the smallest rate."""
+    joined = []
+    for tail in tails:
+        there = log_share > -math.inf if tail.where is None else (log_share > -math.inf) & tail.where
+        exponent = torch.where(there, torch.as_tensor(tail.exponent), math.inf)
+        least = exponent.amin(-2, keepdim=True)
+        rate = torch.where(exponent == least, torch.as_tensor(tail.rate), math.inf).amin(-2)
+        joined.append(Tail(tail.kind, least.squeeze(-2), rate, where=there.any(-2)))
+    return [_unless_heavier(tail, joined) for tail in joined]
+
+
+def _unless_heavier(tail: Tail, tails: list[Tail]) -> Tail:
+    """The tail where no heavier one stands beside it."""
+    mask = tail.where
+    for other in tails:
+        if other.kind < tail.kind and other.where is not None and mask is not None:
+            mask = mask & ~other.where
+    return tail._replace(where=mask)

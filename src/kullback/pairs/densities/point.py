@@ -1,0 +1,123 @@
+"""A point of the line that remembers exactly how far it is from what matters.
+
+x = 1 − 1e-40 is 1 in float64, but its distance to 1 decides the log-density of a Beta there. A point therefore carries
+its offset from p's location, or the logarithms of its distances to p's end-points, and a log-density asks for offsets
+and distances, never for x. Asked with the very tensors the point was made from, it answers without a rounding.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from kullback.pairs.visible import hidden
+
+# Offsets are capped at e^230, whose square is representable; their logarithms are not.
+CAP = 230.0
+_TINY = 1e-300
+
+
+class Offset(NamedTuple):
+    """x = loc + scale·value; `log_size` is log|value| without the cap, read only where that is large."""
+
+    loc: Tensor
+    scale: Tensor
+    value: Tensor
+    log_size: Tensor
+
+
+class Distance(NamedTuple):
+    """|x − end| = scale·e^log."""
+
+    end: Tensor
+    scale: Tensor
+    log: Tensor
+
+    def in_units(self, scale: Tensor) -> Tensor:
+        """log(|x − end|/scale)."""
+        return self.log if scale is self.scale else self.log + (torch.log(self.scale) - torch.log(scale))
+
+
+class Point(NamedTuple):
+    """A batch of points, the nodes in the last dimension; at least one of the first three is given.
+
+    Attributes:
+        centre: The offset from a location.
+        above: The distance to a lower end.
+        below: The distance to an upper end.
+        log_jacobian: log(dx/dy) for the coordinate y the point was made from.
+        origin: The map that made the point, the point before it, and the log-slope of the map there.
+    """
+
+    centre: Offset | None
+    above: Distance | None
+    below: Distance | None
+    log_jacobian: Tensor
+    origin: tuple[object, Point, Tensor] | None = None
+
+    def standard(self, loc: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """(x − loc)/scale, capped, and the logarithm of its size, which is exact where the size is large."""
+        if self.centre is not None:
+            here, there, value, log_size = self.centre
+            if loc is here and scale is there:
+                return value, log_size
+            ratio = there / scale
+            return _combine((here - loc) / scale, value * ratio, log_size + torch.log(ratio))
+        parts = []
+        for distance, sign in ((self.above, 1.0), (self.below, -1.0)):
+            if distance is not None:
+                log_size = distance.in_units(scale)
+                size = torch.exp(log_size.clamp_max(CAP))
+                parts.append((_combine((distance.end - loc) / scale, sign * size, log_size), size))
+        if len(parts) == 1:
+            return parts[0][0]
+        (low, low_size), (high, high_size) = parts
+        nearer = low_size <= high_size
+        return torch.where(nearer, low[0], high[0]), torch.where(nearer, low[1], high[1])
+
+    def log_above(self, lower: Tensor, scale: Tensor) -> Tensor:
+        """log((x − lower)/scale)."""
+        return self._log_distance(self.above, lower, scale, 1.0)
+
+    def log_below(self, upper: Tensor, scale: Tensor) -> Tensor:
+        """log((upper − x)/scale)."""
+        return self._log_distance(self.below, upper, scale, -1.0)
+
+    def _log_distance(self, known: Distance | None, end: Tensor, scale: Tensor, sign: float) -> Tensor:
+        if known is None:
+            value, log_size = self.standard(end, scale)
+            size = sign * value
+            return torch.where(log_size > CAP / 2, log_size, torch.log(size.clamp_min(_TINY)))
+        log = known.in_units(scale)
+        if end is known.end:
+            return log
+        gap = sign * (known.end - end) / scale
+        apart = gap > 0
+        touching = log
+        if gap.requires_grad or hidden():
+            # Ends that touch may part: log(d + gap) has the slope 1/d there.
+            touching = log + torch.log1p(torch.where(gap == 0, gap, 0.0) * torch.exp(-log.clamp_min(-CAP)))
+        return torch.where(apart, torch.logaddexp(torch.log(torch.where(apart, gap, 1.0)), log), touching)
+
+    def spread(self) -> Point:
+        """The same points with a dimension for the components of a mixture before the last."""
+        return Point(*(_spread(part) for part in self[:4]))
+
+
+def _spread(part: Offset | Distance | Tensor | None) -> Any:
+    if part is None:
+        return None
+    if isinstance(part, Tensor):
+        return part.unsqueeze(-2)
+    return type(part)(*(t.unsqueeze(-2) for t in part))
+
+
+def _combine(shift: Tensor, value: Tensor, log_size: Tensor) -> tuple[Tensor, Tensor]:
+    """Shift + value and the log of its size; where the value is capped its own."""
+    total = shift + value
+    huge = log_size > CAP / 2
+    size = total.abs()
+    some = (size > 0) & ~huge
+    return total, torch.where(huge, log_size, torch.log(torch.where(some, size, 1.0)))

@@ -1,0 +1,71 @@
+"""Whether E_p[log 1/q] diverges at an end of the support: by comparing how p falls with how −log q grows.
+
+At an end let L be log|x| or the log of the inverse distance to the end. −log f, f the density of L, grows there like
+
+    ν·log L  (LOG_LOG)   <   α·L  (LOG)   <   L²  (LOG_SQUARE)   <   c·e^(kL) = c·|x|^k  (POWER)   <   e^(c|x|)  (EXP)
+
+which is the tail of p if f is p's density and the growth of the integrand if it is q's.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class Kind(IntEnum):
+    """The order of growth of −log f."""
+
+    LOG_LOG = 0
+    LOG = 1
+    LOG_SQUARE = 2
+    POWER = 3
+    EXP = 4
+
+
+class Tail(NamedTuple):
+    """How a density falls at one end.
+
+    Attributes:
+        kind: The order of growth.
+        exponent: ν, α or k.
+        rate: c, where it matters.
+        where: In which batch elements; None for all.
+    """
+
+    kind: Kind
+    exponent: Tensor | float = 1.0
+    rate: Tensor | float = 1.0
+    where: Tensor | None = None
+
+
+def diverges(p: Tail, q: Tail) -> Tensor | bool:
+    """Whether the expectation of q's growth under p's tail is infinite, at an end which both share."""
+    infinite = _compare(p, q)
+    for mask in (p.where, q.where):
+        if mask is not None and infinite is not False:
+            infinite = mask & infinite
+    return infinite
+
+
+def _compare(p: Tail, q: Tail) -> Tensor | bool:
+    if p.kind == Kind.LOG_LOG:
+        moment = {Kind.LOG_LOG: 0.0, Kind.LOG: 1.0, Kind.LOG_SQUARE: 2.0}.get(q.kind)
+        return True if moment is None else moment > 0 and p.exponent <= moment
+    if q.kind == Kind.POWER:
+        return p.exponent <= q.exponent if p.kind == Kind.LOG else False
+    if q.kind == Kind.EXP:
+        if p.kind == Kind.POWER:
+            return _less(p.exponent, 1.0) | (_equal(p.exponent, 1.0) & (p.rate <= q.rate))
+        return p.kind < Kind.POWER
+    return False
+
+
+def _less(a: Tensor | float, b: float) -> Tensor | bool:
+    return a < b
+
+
+def _equal(a: Tensor | float, b: float) -> Tensor | bool:
+    return a == b

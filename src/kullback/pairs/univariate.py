@@ -1,0 +1,98 @@
+"""KL(p ‖ q) of any two univariate continuous laws, mixtures included, by an integral over p.
+
+    KL = ∫ p·r dx,    r = log p − log q,
+
+in p's own coordinate, on panels graded towards wherever p or log q changes behaviour. Where that sum cancels, p and q
+being close, ∫ p·φ(−r) dx with φ(x) = eˣ − 1 − x is the same number (both densities integrate to 1) by an integrand
+that is nowhere negative and of second order; its panels follow the mass of q, too. Where the support of p is not inside
+that of q, or the tails make the expectation diverge, the answer is infinite by comparison of parameters.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.distributions import Distribution
+
+from kullback.pairs import support
+from kullback.pairs.densities import describable, in_family
+from kullback.pairs.densities.expectation import NOWHERE as _NOWHERE
+from kullback.pairs.densities.expectation import Expectation, Sample, integral_over, pieces_of
+from kullback.pairs.densities.inclusion import is_infinite, same_support
+from kullback.pairs.registry import Rule, answer_generally
+from kullback.pairs.visible import surely
+from kullback.special import expm1mx
+
+# Below this share of ∫p|r| the sum has cancelled three digits; below this value it is close to the rounding of r.
+CANCELLED, SMALL = 1e-3, 2e-4
+# Of a log-density, in parts of its size.
+ROUNDING = 4e-15
+# Logarithms of products are formed as sums above the first; e^690 is beyond what a sum of them can hold.
+_LARGE, _BEYOND, _HUGE = 100.0, 700.0, math.exp(690.0)
+
+
+def kl_by_integral(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
+    """Value and error estimate."""
+    pieces = pieces_of(p, q)
+    infinite = is_infinite(pieces)
+    plain = integral_over(pieces, first_order)
+    value, error = plain.value, plain.error + ROUNDING * plain.noise
+    near = same_support(pieces) & (value.detach() < (CANCELLED * plain.size).clamp_min(SMALL))
+    if not surely(~near):
+        close = integral_over(pieces, second_order, follow_q=True)
+        value, error = torch.where(near, close.value, value), torch.where(near, second_error(close), error)
+    infinite = (value > _HUGE) | infinite
+    return torch.where(infinite, math.inf, value.clamp_min(0.0)), torch.where(infinite, 0.0, error)
+
+
+def second_error(close: Expectation) -> Tensor:
+    """The slope of φ at r, averaged over p, is at most √(2·KL) for small r."""
+    slope = torch.sqrt(2 * close.value.detach().clamp_min(0.0)) + torch.finfo(close.value.dtype).eps
+    return close.error + ROUNDING * slope * (1 + close.noise)
+
+
+def first_order(sample: Sample) -> Tensor:
+    """p·r·dx; what q drops by is multiplied with p by logarithms where it is large."""
+    log_weight, log_p, (level, drop, log_drop) = sample
+    weight = torch.exp(log_weight)
+    value = weight * (log_p - level)
+    if drop is None or log_drop is None:
+        return value
+    large = log_drop > _LARGE
+    # Logarithms beyond this have no digits left for their sum, and the weight is 0 by any measure.
+    real = large & (log_weight > _NOWHERE)
+    by_log = torch.where(real, torch.exp(torch.where(real, log_weight + log_drop, 0.0).clamp_max(_BEYOND)), 0.0)
+    return value + torch.where(large, by_log, weight * torch.where(large, 0.0, drop))
+
+
+def second_order(sample: Sample) -> Tensor:
+    """p·φ(−r)·dx; far from r = 0 its parts q and p·(r − 1)."""
+    log_weight, log_p, log_q = sample
+    r = log_p - log_q.total()
+    small = r.abs() < 1
+    weight = torch.exp(log_weight)
+    close = weight * expm1mx(torch.where(small, -r, 0.0))
+    apart = torch.exp((log_weight - torch.where(small, 0.0, r)).clamp_max(_BEYOND)) + weight * (r - 1)
+    return torch.where(small, close, apart)
+
+
+def rule_for(p: Distribution, q: Distribution) -> Rule | None:
+    """The rule for two univariate laws that have a description."""
+    if not (describable(p) and describable(q)):
+        return None
+    known = _known_support(p, q)
+    inside = support.contained(p, q) if known else True
+    if isinstance(inside, Tensor) and surely(~inside):
+        return None
+    source = "∫ p·(log p − log q) on graded Gauss–Legendre panels"
+    return Rule(type(p), type(q), kl_by_integral, "integral", source, decides_support=not known)
+
+
+def _known_support(p: Distribution, q: Distribution) -> bool:
+    """Whether torch says where both live; of an affine map it does not."""
+    return all(in_family(side) and support.interval(side) is not None for side in (p, q))
+
+
+answer_generally(rule_for)
