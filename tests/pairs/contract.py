@@ -35,7 +35,7 @@ GRADIENT = {torch.float64: 1e-8, torch.float32: 1e-4}
 # Formulas of thousands of torch operations (Binet's remainder, Bessel recurrences, quadrature): tracing one takes
 # Dynamo ten to forty seconds, so their compile test runs only with `-m slow`.
 SLOW_TO_TRACE = {
-    "Beta", "Binomial", "Chi2", "Dirichlet", "Gamma", "InverseGamma", "Kumaraswamy", "LKJCholesky", "NegativeBinomial",
+    "Binomial", "Dirichlet", "Kumaraswamy", "LKJCholesky", "NegativeBinomial",
     "RelaxedBernoulli", "RelaxedOneHotCategorical", "StudentT", "VonMises", "Wishart",
 }  # fmt: skip
 
