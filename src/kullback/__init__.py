@@ -22,9 +22,18 @@ if TYPE_CHECKING:
     from kullback._core.errors import RegistrationError as RegistrationError
     from kullback._core.errors import ShapeError as ShapeError
     from kullback._core.errors import UnavailableError as UnavailableError
-    from kullback.api import cross_entropy as cross_entropy
-    from kullback.api import entropy as entropy
-    from kullback.api import kl as kl
+    from kullback.api.chi2 import chi2 as chi2
+    from kullback.api.entropy import cross_entropy as cross_entropy
+    from kullback.api.entropy import entropy as entropy
+    from kullback.api.hellinger import hellinger as hellinger
+    from kullback.api.jeffreys import jeffreys as jeffreys
+    from kullback.api.js import js as js
+    from kullback.api.js import js_distance as js_distance
+    from kullback.api.kl import kl as kl
+    from kullback.api.renyi import renyi as renyi
+    from kullback.api.skew import scaled_js as scaled_js
+    from kullback.api.skew import skew_kl as skew_kl
+    from kullback.api.total_variation import total_variation as total_variation
     from kullback.pairs import KLResult as KLResult
     from kullback.pairs import Pair as Pair
     from kullback.pairs import coverage as coverage
@@ -35,17 +44,8 @@ if TYPE_CHECKING:
     from kullback.pairs import register_kl as register_kl
     from kullback.pairs import uninstall_from_torch as uninstall_from_torch
     from kullback.tensors.align import align as align
-    from kullback.tensors.chi2 import chi2 as chi2
     from kullback.tensors.generalized_kl import generalized_kl as generalized_kl
-    from kullback.tensors.hellinger import hellinger as hellinger
-    from kullback.tensors.jeffreys import jeffreys as jeffreys
-    from kullback.tensors.js import js as js
-    from kullback.tensors.js import js_distance as js_distance
     from kullback.tensors.pairwise import pairwise_kl as pairwise_kl
-    from kullback.tensors.renyi import renyi as renyi
-    from kullback.tensors.skew import scaled_js as scaled_js
-    from kullback.tensors.skew import skew_kl as skew_kl
-    from kullback.tensors.total_variation import total_variation as total_variation
     from kullback.tensors.views import Counts as Counts
     from kullback.tensors.views import Logits as Logits
     from kullback.tensors.views import LogProbs as LogProbs
@@ -70,26 +70,26 @@ _HOMES = {
     "KLResult": "kullback.pairs",
     "Pair": "kullback.pairs",
     "align": "kullback.tensors.align",
-    "chi2": "kullback.tensors.chi2",
+    "chi2": "kullback.api.chi2",
     "coverage": "kullback.pairs",
-    "cross_entropy": "kullback.api",
-    "entropy": "kullback.api",
+    "cross_entropy": "kullback.api.entropy",
+    "entropy": "kullback.api.entropy",
     "generalized_kl": "kullback.tensors.generalized_kl",
-    "hellinger": "kullback.tensors.hellinger",
+    "hellinger": "kullback.api.hellinger",
     "install_into_torch": "kullback.pairs",
-    "jeffreys": "kullback.tensors.jeffreys",
-    "js": "kullback.tensors.js",
-    "js_distance": "kullback.tensors.js",
-    "kl": "kullback.api",
+    "jeffreys": "kullback.api.jeffreys",
+    "js": "kullback.api.js",
+    "js_distance": "kullback.api.js",
+    "kl": "kullback.api.kl",
     "kl_divergence": "kullback.pairs",
     "kl_method": "kullback.pairs",
     "kl_with_error": "kullback.pairs",
     "pairwise_kl": "kullback.tensors.pairwise",
     "register_kl": "kullback.pairs",
-    "renyi": "kullback.tensors.renyi",
-    "scaled_js": "kullback.tensors.skew",
-    "skew_kl": "kullback.tensors.skew",
-    "total_variation": "kullback.tensors.total_variation",
+    "renyi": "kullback.api.renyi",
+    "scaled_js": "kullback.api.skew",
+    "skew_kl": "kullback.api.skew",
+    "total_variation": "kullback.api.total_variation",
     "uninstall_from_torch": "kullback.pairs",
 }
 

@@ -49,6 +49,19 @@ def kl_by_series(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
     return torch.where(infinite, math.inf, value.clamp_min(0.0)), torch.where(infinite, 0.0, error)
 
 
+def sum_over(p: Distribution, q: Distribution, f: Callable[[Sample], Tensor], *, alone: bool = False) -> Tensor:
+    """Σ f over the counts that both laws have, or over all that p has; f is given both log-probabilities."""
+    law_p, law_q = (describe_counts(side, _for_counts) for side in (p, q))
+    if not alone:
+        return _total(law_p, law_q, f)[0].value
+    log_pmf = law_q.log_pmf
+
+    def everywhere(k: Tensor) -> Tensor:
+        return log_pmf(k).clamp_min(_NOTHING)
+
+    return _total(law_p, law_q._replace(log_pmf=everywhere), f)[0].value
+
+
 def _for_counts(tensor: Tensor) -> Tensor:
     return tensor.unsqueeze(-1)
 

@@ -79,7 +79,7 @@ def kl_method(p: Distribution, q: Distribution) -> str | None:
         >>> kl_method(Normal(0.0, 1.0), Exponential(1.0))
         'infinite'
     """
-    _check(p, q)
+    check_pair(p, q)
     rule = registry.find_for(p, q)
     if rule is not None and rule.method == "user":
         return "user"
@@ -93,7 +93,7 @@ def kl_method(p: Distribution, q: Distribution) -> str | None:
 
 def _rounded(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, str]:
     """The answer in the parameters' own precision and in the broadcast batch shape."""
-    shape = _check(p, q)
+    shape = check_pair(p, q)
     value, error, method = answer(p, q)
     if method == "user":
         return value, error, method
@@ -132,7 +132,7 @@ def _nowhere_contained(inside: Tensor | bool, rule: registry.Rule | None) -> boo
 
 def _summed(inner: registry.Reduced) -> tuple[Tensor, Tensor | None, str]:
     """Answer the inner pair and sum it over the dimensions that belong to the outer event."""
-    shape = _check(inner.p, inner.q)
+    shape = check_pair(inner.p, inner.q)
     value, error, method = answer(inner.p, inner.q)
     if inner.summed:
         dims = tuple(range(-inner.summed, 0))
@@ -141,7 +141,7 @@ def _summed(inner: registry.Reduced) -> tuple[Tensor, Tensor | None, str]:
     return value, error, method
 
 
-def _check(p: Distribution, q: Distribution) -> torch.Size:
+def check_pair(p: Distribution, q: Distribution) -> torch.Size:
     """Both are distributions over the same kind of event; the broadcast batch shape."""
     for name, given in (("p", p), ("q", q)):
         if not isinstance(given, Distribution):

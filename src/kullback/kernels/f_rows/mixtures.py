@@ -20,8 +20,13 @@ from kullback.kernels.sides import Side
 
 def skew_kl_value(p: Side, q: Side, alpha: float) -> Tensor:
     """KL(p || αp + (1-α)q)."""
+    return f_divergence(p, q, skew_kl_generator(alpha))
+
+
+def skew_kl_generator(alpha: float) -> Generator:
+    """The f of KL(p || αp + (1-α)q)."""
     beta = 1.0 - alpha
-    generator = Generator(
+    return Generator(
         lambda c: c.m * _skewed(c.x, alpha, beta),
         lambda c: c.m * _skewed_dual(c.x, alpha, beta),
         only_p=_skewed_at_zero(alpha, beta),
@@ -29,13 +34,17 @@ def skew_kl_value(p: Side, q: Side, alpha: float) -> Tensor:
         slope_p=None if beta > 0 else 0.0,
         slope_q=-beta * beta / alpha if alpha > 0 else None,
     )
-    return f_divergence(p, q, generator)
 
 
 def scaled_js_value(p: Side, q: Side, beta: float) -> Tensor:
     """KL(p || m)/(1-β) + KL(q || m)/β with m = βp + (1-β)q; each part is 0 in the limit in which it is 0/0."""
+    return f_divergence(p, q, scaled_js_generator(beta))
+
+
+def scaled_js_generator(beta: float) -> Generator:
+    """The f of `scaled_js_value`."""
     rest = 1.0 - beta
-    generator = Generator(
+    return Generator(
         lambda c: c.m * (_per_share(_skewed, c.x, beta, rest) + _per_share(_skewed_dual, c.x, rest, beta)),
         lambda c: c.m * (_per_share(_skewed_dual, c.x, beta, rest) + _per_share(_skewed, c.x, rest, beta)),
         only_p=_minus_log_per_rest(beta, rest),
@@ -43,7 +52,6 @@ def scaled_js_value(p: Side, q: Side, beta: float) -> Tensor:
         slope_p=None,
         slope_q=None,
     )
-    return f_divergence(p, q, generator)
 
 
 def scaled_js_weights(beta: float) -> tuple[float, float, float]:
@@ -53,8 +61,13 @@ def scaled_js_weights(beta: float) -> tuple[float, float, float]:
 
 def js_value(p: Side, q: Side) -> Tensor:
     """½ KL(p || m) + ½ KL(q || m), m = (p + q)/2."""
+    return f_divergence(p, q, js_generator())
+
+
+def js_generator() -> Generator:
+    """The f of the Jensen-Shannon divergence."""
     half = math.log(2.0) / 2
-    return f_divergence(p, q, Generator(_js, None, half, half, None, None))
+    return Generator(_js, None, half, half, None, None)
 
 
 def js_distance_value(p: Side, q: Side, unit: float) -> Tensor:

@@ -81,3 +81,15 @@ def _describe(given: Given) -> Law:
 
 def _family(distribution: Distribution) -> Callable[[Given], Law] | None:
     return next((_FAMILIES[t] for t in type(distribution).__mro__ if t in _FAMILIES), None)
+
+
+def same_family(p: Distribution, q: Distribution) -> bool:
+    """Whether one description with other parameters serves both laws."""
+    return in_family(p) and _family(p) is _family(q)
+
+
+def describe_as(distribution: Distribution, given: Given) -> Law:
+    """The law of the distribution's family with the parameters that `given` reads."""
+    family = _family(distribution)
+    assert family is not None
+    return family(given)

@@ -6,6 +6,7 @@ without derivatives: graded towards all marks first, then split where the rule s
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -29,6 +30,7 @@ from kullback.pairs.densities.chart import Mark
 from kullback.pairs.densities.describe import describe
 from kullback.pairs.densities.law import Law, LogDensity
 from kullback.pairs.densities.mixture import log_shares
+from kullback.pairs.densities.point import Point
 from kullback.pairs.parameters import tensors_of
 from kullback.pairs.visible import hidden, surely
 
@@ -50,11 +52,13 @@ class Sample(NamedTuple):
         log_weight: Logarithm of p·dx, or of a component's share of it.
         log_p: Logarithm of p's density.
         log_q: That of q's, with the part that may exceed the number range.
+        point: The nodes themselves; None in a sum over counts.
     """
 
     log_weight: Tensor
     log_p: Tensor
     log_q: LogDensity
+    point: Point | None = None
 
 
 class Pieces(NamedTuple):
@@ -106,17 +110,29 @@ def _lift(dims: int) -> Callable[[Tensor], Tensor]:
     return lambda tensor: tensor.reshape(*tensor.shape, *(1,) * dims)
 
 
-def integral_over(pieces: Pieces, f: Callable[[Sample], Tensor], *, follow_q: bool = False) -> Expectation:
+def integral_over(
+    pieces: Pieces,
+    f: Callable[[Sample], Tensor],
+    *,
+    follow_q: bool = False,
+    log_size: Callable[[Sample], Tensor] | None = None,
+    breaks: Tensor | None = None,
+    roughly: bool = False,
+) -> Expectation:
     """∫ f over p, where f is given both densities and returns the integrand times the weight of a node.
 
     Args:
         pieces: The two laws.
         f: The integrand.
         follow_q: Whether f is of the size of q, too, not only of p·(1 + |log p/q|).
+        log_size: The logarithm of |f| itself, where that says better how far f reaches.
+        breaks: Nodes' coordinates at which f has kinks of its own, in the last dimension.
+        roughly: Whether the first panels will do.
     """
-    edges, found, noise = _search(pieces, f, follow_q=follow_q)
+    plan = _Plan(f, follow_q, log_size or functools.partial(_log_size, follow_q=follow_q), breaks, roughly)
+    edges, found, noise = _search(pieces, plan)
     if found is None or noise is None or (torch.is_grad_enabled() and not pieces.frozen):
-        found, noise = _integrated(pieces, f, place_nodes(_with_kinks(pieces, edges)))
+        found, noise = _integrated(pieces, f, place_nodes(_with_kinks(pieces, edges, breaks)))
     parts = (found.value, found.size, found.error, noise + found.size)
     return Expectation(*(part if pieces.log_share is None else part.sum(-1) for part in parts))
 
@@ -141,19 +157,36 @@ def _chunks(at: Tensor, log_weight: Tensor) -> Iterable[tuple[Tensor, Tensor]]:
     return zip(torch.split(at, size, dim=-1), torch.split(log_weight, size, dim=-1), strict=True)
 
 
+def first_nodes(pieces: Pieces, log_size: Callable[[Sample], Tensor]) -> Tensor:
+    """Coordinates of nodes, ascending in the last dimension, that see all that an integrand of this size has."""
+    with torch.no_grad():
+        rungs, first, last = _range(pieces, _Plan(log_size, True, log_size, None, True))
+        return place_nodes(_with_kinks(pieces, graded_panels(rungs, first, last, _FIXED_PANELS), None)).at
+
+
+class _Plan(NamedTuple):
+    """An integrand and what is known of it; see `integral_over`."""
+
+    f: Callable[[Sample], Tensor]
+    follow_q: bool
+    log_size: Callable[[Sample], Tensor]
+    breaks: Tensor | None
+    roughly: bool
+
+
 _Found = tuple[Tensor, Integral | None, Tensor | None]
 
 
-def _search(pieces: Pieces, f: Callable[[Sample], Tensor], *, follow_q: bool) -> _Found:
+def _search(pieces: Pieces, plan: _Plan) -> _Found:
     """Edges of panels that hold the integral to full accuracy, and the integral if it needs no derivative."""
     with torch.no_grad():
-        rungs, first, last = _range(pieces, follow_q=follow_q)
+        rungs, first, last = _range(pieces, plan)
         unseen = hidden()
         edges = graded_panels(rungs, first, last, _FIXED_PANELS if unseen else _PANELS)
         before = math.inf
         for _ in range(1 if unseen else _ROUNDS):
-            edges = _with_kinks(pieces, edges)
-            found, noise = _integrated(pieces, f, place_nodes(edges))
+            edges = _with_kinks(pieces, edges, plan.breaks)
+            found, noise = _integrated(pieces, plan.f, place_nodes(edges))
             whole = found.value.abs() if pieces.log_share is None else found.value.sum(-1, keepdim=True).abs()
             bad = found.panel_error > (_ENOUGH * torch.maximum(whole, 1e-2 * found.size)).unsqueeze(-1)
             parts = torch.where(bad, _SPLIT, 1)
@@ -162,18 +195,18 @@ def _search(pieces: Pieces, f: Callable[[Sample], Tensor], *, follow_q: bool) ->
             # Splitting that does not help meets rounding, not the rule.
             worst = float((found.error / whole.clamp_min(_NARROWEST)).nan_to_num().amax()) if found.error.numel() else 0
             total = int(parts.sum(-1).max()) if parts.numel() else 0
-            if surely(~bad) or worst > before / 3 or total > _MOST:
+            if plan.roughly or surely(~bad) or worst > before / 3 or total > _MOST:
                 return edges, found, noise
             before = worst
             edges = split_panels(edges, parts, total)
     return edges, None, None
 
 
-def _range(pieces: Pieces, *, follow_q: bool) -> tuple[Panels, Tensor, Tensor]:
+def _range(pieces: Pieces, plan: _Plan) -> tuple[Panels, Tensor, Tensor]:
     """A ladder over all marks and the part of it that matters."""
     p, q = pieces.p, pieces.q
-    rungs = ladder(*_located(pieces, [*p.marks, *p.bulk, *q.marks, *(q.bulk if follow_q else ())]))
-    sizes = [_log_size(evaluate(pieces, *part), follow_q=follow_q) for part in _chunks(rungs.at, rungs.at * 0)]
+    rungs = ladder(*_located(pieces, [*p.marks, *p.bulk, *q.marks, *(q.bulk if plan.follow_q else ())]))
+    sizes = [plan.log_size(evaluate(pieces, *part)) for part in _chunks(rungs.at, rungs.at * 0)]
     log_size = torch.cat(sizes, -1)
     # q may have more batch elements than the marks have.
     return Panels(*(part.expand_as(log_size) for part in rungs)), *worth_keeping(log_size)
@@ -198,13 +231,14 @@ def _located(pieces: Pieces, marks: Sequence[Mark]) -> tuple[Tensor, Tensor]:
     return torch.cat(parts[::2], dim=-1), torch.cat(parts[1::2], dim=-1).clamp_min(_NARROWEST)
 
 
-def _with_kinks(pieces: Pieces, edges: Tensor) -> Tensor:
+def _with_kinks(pieces: Pieces, edges: Tensor, breaks: Tensor | None) -> Tensor:
     """Panel edges with the kinks among them; an edge at a kink moves with it, which second derivatives need."""
-    kinks = [*pieces.p.kinks, *pieces.q.kinks]
+    kinks = [pieces.over.chart.coordinate(kink) for kink in (*pieces.p.kinks, *pieces.q.kinks)]
+    kinks += [] if breaks is None else torch.split(breaks, 1, dim=-1)
     if not kinks:
         return edges
     low, high = edges[..., :1], edges[..., -1:]
-    at = torch.broadcast_tensors(*(pieces.over.chart.coordinate(kink) for kink in kinks), low)[:-1]  # type: ignore[no-untyped-call]
+    at = torch.broadcast_tensors(*kinks, low)[:-1]  # type: ignore[no-untyped-call]
     inside = [torch.where((y > low) & (y < high), y, low) for y in at]
     edges = edges.expand(*inside[0].shape[:-1], -1)
     for y in inside:
@@ -217,4 +251,4 @@ def evaluate(pieces: Pieces, y: Tensor, log_weight: Tensor) -> Sample:
     point = pieces.over.chart.point(y)
     log_p = pieces.p.log_density(point).total()
     own = log_p if pieces.log_share is None else pieces.over.log_density(point).total() + pieces.log_share
-    return Sample(own + point.log_jacobian + log_weight, log_p, pieces.q.log_density(point))
+    return Sample(own + point.log_jacobian + log_weight, log_p, pieces.q.log_density(point), point)

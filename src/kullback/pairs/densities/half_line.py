@@ -86,7 +86,15 @@ def describe_half_normal(given: Given) -> Law:
         return LogDensity(level, torch.exp(2 * log_x.clamp_max(CAP)) / 2, 2 * log_x - _LN2)
 
     bulk = [Mark(torch.log(scale), torch.ones_like(scale), lower=zero)]
-    return Law(Log(zero, scale), log_density, zero, math.inf, [Tail(Kind.LOG)], [Tail(Kind.POWER, 2.0)], bulk=bulk)
+    return Law(
+        Log(zero, scale),
+        log_density,
+        zero,
+        math.inf,
+        [Tail(Kind.LOG)],
+        [Tail(Kind.POWER, 2.0, 0.5 / scale**2)],
+        bulk=bulk,
+    )
 
 
 def describe_half_cauchy(given: Given) -> Law:
@@ -115,7 +123,7 @@ def describe_log_normal(given: Given) -> Law:
         log_size = torch.log(torch.where(z.abs() > 1, z.abs(), 1.0))
         return LogDensity(level - u, z * z / 2, 2 * log_size - _LN2)
 
-    tails = [Tail(Kind.LOG_SQUARE)]
+    tails = [Tail(Kind.LOG_SQUARE, rate=1 / scale**2)]
     bulk = [Mark(loc, scale, lower=zero)]
     return Law(Log(zero, centre), log_density, zero, math.inf, tails, tails, marks=[_end(zero)], bulk=bulk)
 
@@ -132,7 +140,7 @@ def describe_weibull(given: Given) -> Law:
         return LogDensity(level + (power - 1) * u, torch.exp(grown.clamp_max(CAP)), grown)
 
     bulk = [Mark(torch.log(scale), 1 / power, lower=zero)]
-    lower, upper = [Tail(Kind.LOG, power)], [Tail(Kind.POWER, power)]
+    lower, upper = [Tail(Kind.LOG, power)], [Tail(Kind.POWER, power, scale**-power)]
     return Law(Log(zero, scale), log_density, zero, math.inf, lower, upper, marks=[_end(zero)], bulk=bulk)
 
 

@@ -29,7 +29,7 @@ def describe_normal(given: Given) -> Law:
         z, log_size = point.standard(loc, scale)
         return LogDensity(level, z * z / 2, 2 * log_size - _LN2)
 
-    tails = [Tail(Kind.POWER, 2.0)]
+    tails = [Tail(Kind.POWER, 2.0, 0.5 / scale**2)]
     return Law(Line(loc, scale), log_density, -math.inf, math.inf, tails, tails, bulk=[Mark(loc, scale)])
 
 

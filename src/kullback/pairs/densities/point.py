@@ -7,12 +7,13 @@ and distances, never for x. Asked with the very tensors the point was made from,
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from kullback.pairs.visible import hidden
+from kullback.pairs.visible import surely
 
 # Offsets are capped at e^230, whose square is representable; their logarithms are not.
 CAP = 230.0
@@ -95,11 +96,13 @@ class Point(NamedTuple):
             return log
         gap = sign * (known.end - end) / scale
         apart = gap > 0
-        touching = log
-        if gap.requires_grad or hidden():
-            # Ends that touch may part: log(d + gap) has the slope 1/d there.
-            touching = log + torch.log1p(torch.where(gap == 0, gap, 0.0) * torch.exp(-log.clamp_min(-CAP)))
-        return torch.where(apart, torch.logaddexp(torch.log(torch.where(apart, gap, 1.0)), log), touching)
+        nearer = log
+        if gap.requires_grad or not surely(gap >= 0):
+            # An end inside the known one is as much nearer; log(d + gap) has the slope 1/d where the two touch.
+            share = torch.where(apart, 0.0, gap) * torch.exp(-log.clamp_min(-CAP))
+            inside = share > -1
+            nearer = torch.where(inside, log + torch.log1p(torch.where(inside, share, 0.0)), math.log(_TINY))
+        return torch.where(apart, torch.logaddexp(torch.log(torch.where(apart, gap, 1.0)), log), nearer)
 
     def spread(self) -> Point:
         """The same points with a dimension for the components of a mixture before the last."""

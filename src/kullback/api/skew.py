@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
 from kullback._core.reduction import Reduction
 from kullback._core.validation import Validate
+from kullback.api.door import Sister, compare
+from kullback.api.parameter import check_parameter
 from kullback.kernels.f_rows import scaled_js_rows, skew_kl_rows
+from kullback.pairs import sisters
 from kullback.tensors.frame import Options
-from kullback.tensors.sister import check_parameter, sister_of_views
-from kullback.tensors.views import View
 
 
 def skew_kl(
-    p: View,
-    q: View,
+    p: Any,
+    q: Any,
     alpha: float,
     *,
     mask: Tensor | None = None,
@@ -30,8 +33,9 @@ def skew_kl(
     gradient agrees and its value does not. Some papers give the share of q rather than that of p.
 
     Args:
-        p: `Logits`, `LogProbs`, `Probs` or `Counts`.
-        q: The same, in any mix; as many classes as `p`. Batch dimensions broadcast.
+        p: `Logits`, `LogProbs`, `Probs` or `Counts`; or a torch Distribution.
+        q: The same, in any mix; as many classes as `p`. Batch dimensions broadcast. A Distribution if `p` is one: a
+            row is then an element of the batch shape.
         alpha: The share of p in the mixture, from 0 to 1.
         mask: Boolean per row: True keeps a row. A row that is left out gives 0 and zero gradient whatever it holds.
         weight: A number per row that multiplies it.
@@ -43,9 +47,10 @@ def skew_kl(
         float64 where p or q is float64, else float32.
 
     Raises:
-        InputTypeError: Anything but views of floating tensors, a parameter that is not a number.
+        InputTypeError: Bare tensors, samples, integers, a view against a distribution, a parameter that is no number.
         InputValueError: Values that cannot be what the view says, a parameter out of range.
         ShapeError: Class counts, batch shapes or a mask that do not fit.
+        NoRouteError: Two distributions for which there is no closed form, integral or series.
 
     Example:
         >>> import torch
@@ -57,12 +62,13 @@ def skew_kl(
         tensor(inf)
     """
     alpha = check_parameter("alpha", alpha, 1.0, "it is the share of p in the mixture, 0 for KL(p || q)")
-    return sister_of_views("skew_kl", skew_kl_rows, p, q, Options(mask, weight, reduction, base, validate), alpha)
+    options = Options(mask, weight, reduction, base, validate)
+    return compare(p, q, options, Sister("skew_kl", skew_kl_rows, sisters.skew_kl), alpha)
 
 
 def scaled_js(
-    p: View,
-    q: View,
+    p: Any,
+    q: Any,
     beta: float,
     *,
     mask: Tensor | None = None,
@@ -79,8 +85,9 @@ def scaled_js(
     reproduce it.
 
     Args:
-        p: `Logits`, `LogProbs`, `Probs` or `Counts`.
-        q: The same, in any mix; as many classes as `p`. Batch dimensions broadcast.
+        p: `Logits`, `LogProbs`, `Probs` or `Counts`; or a torch Distribution.
+        q: The same, in any mix; as many classes as `p`. Batch dimensions broadcast. A Distribution if `p` is one: a
+            row is then an element of the batch shape.
         beta: The weight of p, from 0 to 1.
         mask: Boolean per row: True keeps a row. A row that is left out gives 0 and zero gradient whatever it holds.
         weight: A number per row that multiplies it.
@@ -92,9 +99,10 @@ def scaled_js(
         float64 where p or q is float64, else float32.
 
     Raises:
-        InputTypeError: Anything but views of floating tensors, a parameter that is not a number.
+        InputTypeError: Bare tensors, samples, integers, a view against a distribution, a parameter that is no number.
         InputValueError: Values that cannot be what the view says, a parameter out of range.
         ShapeError: Class counts, batch shapes or a mask that do not fit.
+        NoRouteError: Two distributions for which there is no closed form, integral or series.
 
     Example:
         >>> import torch
@@ -106,4 +114,5 @@ def scaled_js(
         tensor(0.6054)
     """
     beta = check_parameter("beta", beta, 1.0, "it is the weight of p, with limits KL(p || q) at 0 and KL(q || p) at 1")
-    return sister_of_views("scaled_js", scaled_js_rows, p, q, Options(mask, weight, reduction, base, validate), beta)
+    options = Options(mask, weight, reduction, base, validate)
+    return compare(p, q, options, Sister("scaled_js", scaled_js_rows, sisters.scaled_js), beta)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from torch import Tensor
 
 from kullback._core.reduction import Reduction, check_base
 from kullback._core.validation import Validate
+from kullback.api.door import Sister, compare
 from kullback.kernels.f_rows import js_distance_rows, js_rows
+from kullback.pairs import sisters
 from kullback.tensors.frame import Options
-from kullback.tensors.sister import sister_of_views
-from kullback.tensors.views import View
 
 
 def js(
-    p: View,
-    q: View,
+    p: Any,
+    q: Any,
     *,
     mask: Tensor | None = None,
     weight: Tensor | float | None = None,
@@ -32,8 +33,9 @@ def js(
     (`tfp.vi.jensen_shannon`). For weights other than one half see `scaled_js`.
 
     Args:
-        p: `Logits`, `LogProbs`, `Probs` or `Counts`.
-        q: The same, in any mix; as many classes as `p`. Batch dimensions broadcast.
+        p: `Logits`, `LogProbs`, `Probs` or `Counts`; or a torch Distribution.
+        q: The same, in any mix; as many classes as `p`. Batch dimensions broadcast. A Distribution if `p` is one: a
+            row is then an element of the batch shape.
         mask: Boolean per row: True keeps a row. A row that is left out gives 0 and zero gradient whatever it holds.
         weight: A number per row that multiplies it.
         reduction: `"none"` for one value per row, `"sum"` over rows, `"mean"` over the rows that are left (weighted).
@@ -44,9 +46,10 @@ def js(
         float64 where p or q is float64, else float32.
 
     Raises:
-        InputTypeError: Anything but views of floating tensors.
+        InputTypeError: Bare tensors, samples, integers, a view against a distribution.
         InputValueError: Values that cannot be what the view says.
         ShapeError: Class counts, batch shapes or a mask that do not fit.
+        NoRouteError: Two distributions for which there is no closed form, integral or series.
 
     Example:
         >>> import torch
@@ -57,12 +60,13 @@ def js(
         >>> js(Probs(p), Probs(1 - p), base=2)
         tensor(1.)
     """
-    return sister_of_views("js", js_rows, p, q, Options(mask, weight, reduction, base, validate))
+    options = Options(mask, weight, reduction, base, validate)
+    return compare(p, q, options, Sister("js", js_rows, sisters.js))
 
 
 def js_distance(
-    p: View,
-    q: View,
+    p: Any,
+    q: Any,
     *,
     mask: Tensor | None = None,
     weight: Tensor | float | None = None,
@@ -77,8 +81,9 @@ def js_distance(
     kink; its gradient there is defined to be 0.
 
     Args:
-        p: `Logits`, `LogProbs`, `Probs` or `Counts`.
-        q: The same, in any mix; as many classes as `p`. Batch dimensions broadcast.
+        p: `Logits`, `LogProbs`, `Probs` or `Counts`; or a torch Distribution.
+        q: The same, in any mix; as many classes as `p`. Batch dimensions broadcast. A Distribution if `p` is one: a
+            row is then an element of the batch shape.
         mask: Boolean per row: True keeps a row. A row that is left out gives 0 and zero gradient whatever it holds.
         weight: A number per row that multiplies it.
         reduction: `"none"` for one value per row, `"sum"` over rows, `"mean"` over the rows that are left (weighted).
@@ -89,9 +94,10 @@ def js_distance(
         float64 where p or q is float64, else float32.
 
     Raises:
-        InputTypeError: Anything but views of floating tensors.
+        InputTypeError: Bare tensors, samples, integers, a view against a distribution.
         InputValueError: Values that cannot be what the view says.
         ShapeError: Class counts, batch shapes or a mask that do not fit.
+        NoRouteError: Two distributions for which there is no closed form, integral or series.
 
     Example:
         >>> import torch
@@ -104,6 +110,5 @@ def js_distance(
     """
     check_base(base)
     unit = 1.0 if base is None else math.log(base)
-    return sister_of_views(
-        "js_distance", js_distance_rows, p, q, Options(mask, weight, reduction, None, validate), unit
-    )
+    options = Options(mask, weight, reduction, None, validate)
+    return compare(p, q, options, Sister("js_distance", js_distance_rows, sisters.js_distance), unit)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from torch import Tensor
 
 from kullback._core.reduction import Reduction
 from kullback._core.validation import Validate
+from kullback.api.door import Sister, compare
+from kullback.api.parameter import check_parameter
 from kullback.kernels.f_rows import renyi_rows
+from kullback.pairs import sisters
 from kullback.tensors.frame import Options
-from kullback.tensors.sister import check_parameter, sister_of_views
-from kullback.tensors.views import View
 
 
 def renyi(
-    p: View,
-    q: View,
+    p: Any,
+    q: Any,
     alpha: float,
     *,
     mask: Tensor | None = None,
@@ -34,8 +36,9 @@ def renyi(
     α-divergence: those do not take the logarithm.
 
     Args:
-        p: `Logits`, `LogProbs`, `Probs` or `Counts`.
-        q: The same, in any mix; as many classes as `p`. Batch dimensions broadcast.
+        p: `Logits`, `LogProbs`, `Probs` or `Counts`; or a torch Distribution.
+        q: The same, in any mix; as many classes as `p`. Batch dimensions broadcast. A Distribution if `p` is one: a
+            row is then an element of the batch shape.
         alpha: The order, from 0 to `math.inf`.
         mask: Boolean per row: True keeps a row. A row that is left out gives 0 and zero gradient whatever it holds.
         weight: A number per row that multiplies it.
@@ -47,9 +50,10 @@ def renyi(
         float64 where p or q is float64, else float32.
 
     Raises:
-        InputTypeError: Anything but views of floating tensors, a parameter that is not a number.
+        InputTypeError: Bare tensors, samples, integers, a view against a distribution, a parameter that is no number.
         InputValueError: Values that cannot be what the view says, a parameter out of range.
         ShapeError: Class counts, batch shapes or a mask that do not fit.
+        NoRouteError: Two distributions for which there is no closed form, integral or series.
 
     Example:
         >>> import math, torch
@@ -61,4 +65,5 @@ def renyi(
         tensor(1.)
     """
     alpha = check_parameter("alpha", alpha, math.inf, "it is the order, 1 for KL")
-    return sister_of_views("renyi", renyi_rows, p, q, Options(mask, weight, reduction, base, validate), alpha)
+    options = Options(mask, weight, reduction, base, validate)
+    return compare(p, q, options, Sister("renyi", renyi_rows, sisters.renyi), alpha)

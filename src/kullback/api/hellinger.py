@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
 from kullback._core.reduction import Reduction
 from kullback._core.validation import Validate
+from kullback.api.door import Sister, compare
 from kullback.kernels.f_rows import hellinger_rows
+from kullback.pairs import sisters
 from kullback.tensors.frame import Options
-from kullback.tensors.sister import sister_of_views
-from kullback.tensors.views import View
 
 
 def hellinger(
-    p: View,
-    q: View,
+    p: Any,
+    q: Any,
     *,
     mask: Tensor | None = None,
     weight: Tensor | float | None = None,
@@ -28,8 +30,9 @@ def hellinger(
     the distance has a kink; its gradient there is defined to be 0.
 
     Args:
-        p: `Logits`, `LogProbs`, `Probs` or `Counts`.
-        q: The same, in any mix; as many classes as `p`. Batch dimensions broadcast.
+        p: `Logits`, `LogProbs`, `Probs` or `Counts`; or a torch Distribution.
+        q: The same, in any mix; as many classes as `p`. Batch dimensions broadcast. A Distribution if `p` is one: a
+            row is then an element of the batch shape.
         mask: Boolean per row: True keeps a row. A row that is left out gives 0 and zero gradient whatever it holds.
         weight: A number per row that multiplies it.
         reduction: `"none"` for one value per row, `"sum"` over rows, `"mean"` over the rows that are left (weighted).
@@ -39,9 +42,10 @@ def hellinger(
         float64 where p or q is float64, else float32.
 
     Raises:
-        InputTypeError: Anything but views of floating tensors.
+        InputTypeError: Bare tensors, samples, integers, a view against a distribution.
         InputValueError: Values that cannot be what the view says.
         ShapeError: Class counts, batch shapes or a mask that do not fit.
+        NoRouteError: Two distributions for which there is no closed form, integral or series.
 
     Example:
         >>> import torch
@@ -49,4 +53,5 @@ def hellinger(
         >>> hellinger(Probs(torch.tensor([0.5, 0.5, 0.0])), Probs(torch.tensor([0.0, 0.5, 0.5])))
         tensor(0.7071)
     """
-    return sister_of_views("hellinger", hellinger_rows, p, q, Options(mask, weight, reduction, None, validate))
+    options = Options(mask, weight, reduction, None, validate)
+    return compare(p, q, options, Sister("hellinger", hellinger_rows, sisters.hellinger))

@@ -1,0 +1,1 @@
+"""The public functions: look at what was handed over and pick the room."""

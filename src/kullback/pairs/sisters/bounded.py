@@ -1,0 +1,115 @@
+"""Divergences that are finite for any supports: Jensen–Shannon and its relatives, skewed KL, total variation."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.distributions import Distribution
+
+from kullback.kernels.f_rows import js_rows, scaled_js_rows, skew_kl_rows, total_variation_rows
+from kullback.kernels.f_rows.mixtures import js_generator, scaled_js_generator, skew_kl_generator
+from kullback.kernels.f_rows.ratios import root
+from kullback.kernels.row_op import RowOp
+from kullback.pairs.densities import describable
+from kullback.pairs.densities.count_mixture import countable
+from kullback.pairs.dispatch import kl_divergence
+from kullback.pairs.sisters.atoms import atoms_of, rows_of
+from kullback.pairs.sisters.counts import both_countable, counts_of, sum_of
+from kullback.pairs.sisters.f_integral import Manner, f_divergence
+from kullback.pairs.sisters.frame import answer
+from kullback.pairs.sisters.meeting import disjoint, meet
+from kullback.pairs.sisters.term import Term, half_distance, term_of
+
+# Total variation is of first order in the log-ratio.
+_FIRST_ORDER_CLOSE = 1e-3
+
+
+class Bounded(NamedTuple):
+    """A divergence Σ p f(q/p) with f and its dual finite at 0.
+
+    Attributes:
+        name: The public function.
+        term: What it takes from a unit of mass.
+        most: Its value where p and q have nothing in common.
+        rows: Its kernel on rows of classes.
+        parameters: What the kernel takes besides the rows.
+        manner: How it is integrated.
+    """
+
+    name: str
+    term: Term
+    most: float
+    rows: RowOp
+    parameters: tuple[float, ...] = ()
+    manner: Manner = Manner()
+
+
+def js(p: Distribution, q: Distribution) -> Tensor:
+    """½ KL(p ‖ m) + ½ KL(q ‖ m), m = (p + q)/2."""
+    return bounded(p, q, Bounded("js", term_of(js_generator()), math.log(2.0), js_rows))
+
+
+def js_distance(p: Distribution, q: Distribution, unit: float) -> Tensor:
+    """The root of the divergence in multiples of `unit` nats."""
+    return root(js(p, q) / unit)
+
+
+def skew_kl(p: Distribution, q: Distribution, alpha: float) -> Tensor:
+    """KL(p ‖ αp + (1−α)q)."""
+    if alpha == 0.0:
+        return kl_divergence(p, q)
+    term = term_of(skew_kl_generator(alpha))
+    return bounded(p, q, Bounded("skew_kl", term, -math.log(alpha), skew_kl_rows, (alpha,)))
+
+
+def scaled_js(p: Distribution, q: Distribution, beta: float) -> Tensor:
+    """[β KL(p ‖ m) + (1−β) KL(q ‖ m)]/(β(1−β)), m = βp + (1−β)q, and its limits."""
+    if beta in (0.0, 1.0):
+        return kl_divergence(p, q) if beta == 0.0 else kl_divergence(q, p)
+    generator = scaled_js_generator(beta)
+    most = generator.only_p + generator.only_q
+    return bounded(p, q, Bounded("scaled_js", term_of(generator), most, scaled_js_rows, (beta,)))
+
+
+def total_variation(p: Distribution, q: Distribution) -> Tensor:
+    """½ Σ |p − q|."""
+    manner = Manner(close=_FIRST_ORDER_CLOSE, corners=True)
+    return bounded(p, q, Bounded("total_variation", half_distance, 1.0, total_variation_rows, (), manner))
+
+
+def bounded(p: Distribution, q: Distribution, divergence: Bounded) -> Tensor:
+    """The divergence by sums over outcomes or integrals, whichever the pair has."""
+
+    def formula(p: Distribution, q: Distribution) -> Tensor | None:
+        by_rows = rows_of(p, q, divergence.rows, *divergence.parameters)
+        if by_rows is not None:
+            return by_rows
+        atoms = atoms_of(p, q)
+        if atoms is not None:
+            return _capped(atoms.sum_of(divergence.term), divergence.most)
+        if describable(p) and describable(q):
+            meeting = meet(p, q)
+            value = _capped(f_divergence(meeting, divergence.term, divergence.manner), divergence.most)
+            return torch.where(torch.as_tensor(disjoint(meeting)), divergence.most, value)
+        if both_countable(p, q):
+            listed = counts_of(p, q)
+            value = sum_of(p, q, divergence.term) if listed is None else listed.sum_of(divergence.term)
+            return _capped(value, divergence.most)
+        return nothing_shared(p, q, divergence.most)
+
+    return answer(divergence.name, p, q, formula)
+
+
+def _capped(value: Tensor, most: float) -> Tensor:
+    """Not above the largest value, by rounding, nor below 0."""
+    return torch.where(value > most, most, value)
+
+
+def nothing_shared(p: Distribution, q: Distribution, most: float) -> Tensor | None:
+    """The largest value for a law of counts against one with a density; None for others."""
+    if (countable(p) and describable(q)) or (describable(p) and countable(q)):
+        return torch.full((), most, dtype=torch.float64)
+    return None

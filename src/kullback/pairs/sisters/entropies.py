@@ -1,0 +1,168 @@
+"""Entropies by formula, per family, in working precision; differential entropies for laws with a density."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch import distributions as d
+from torch.distributions import Distribution
+
+from kullback.kernels.entropy_rows import entropy_rows
+from kullback.kernels.sides import Encoding
+from kullback.pairs.dirichlet import dirichlet_kl
+from kullback.pairs.gamma import negentropy
+from kullback.pairs.outcomes import Chance, chance
+from kullback.pairs.parameters import gives_logits, read, working
+from kullback.pairs.relative_factor import lower_factor
+from kullback.pairs.von_mises import log_i0_bregman
+from kullback.special import digamma
+
+_EULER = 0.5772156649015329
+_NORMAL = math.log(2 * math.pi * math.e) / 2
+
+Entropy = Callable[[Any], Tensor]
+
+
+def formula_for(p: Distribution) -> Entropy | None:
+    """The formula of p's family, if there is one."""
+    return next((_FAMILIES[t] for t in type(p).__mro__ if t in _FAMILIES), None)
+
+
+def _of_scale(constant: float, name: str = "scale") -> Entropy:
+    """A family that is one law up to location and scale."""
+
+    def entropy(p: Distribution) -> Tensor:
+        (scale,) = read(p, name)
+        return constant + torch.log(scale)
+
+    return entropy
+
+
+def _exponential(p: d.Exponential) -> Tensor:
+    return 1 - torch.log(*read(p, "rate"))
+
+
+def _uniform(p: d.Uniform) -> Tensor:
+    low, high = read(p, "low", "high")
+    return torch.log(high - low)
+
+
+def _log_normal(p: d.LogNormal) -> Tensor:
+    loc, scale = read(p, "loc", "scale")
+    return _NORMAL + loc + torch.log(scale)
+
+
+def _pareto(p: d.Pareto) -> Tensor:
+    scale, alpha = read(p, "scale", "alpha")
+    return torch.log(scale) - torch.log(alpha) + 1 + 1 / alpha
+
+
+def _generalized_pareto(p: Distribution) -> Tensor:
+    scale, shape = read(p, "scale", "concentration")
+    return torch.log(scale) + shape + 1
+
+
+def _weibull(p: d.Weibull) -> Tensor:
+    scale, power = read(p, "scale", "concentration")
+    return _EULER * (1 - 1 / power) + torch.log(scale) - torch.log(power) + 1
+
+
+def _standard_gamma(shape: Tensor) -> Tensor:
+    return _NORMAL + torch.log(shape) / 2 - negentropy(shape)
+
+
+def _gamma(p: d.Gamma) -> Tensor:
+    shape, rate = read(p, "concentration", "rate")
+    return _standard_gamma(shape) - torch.log(rate)
+
+
+def _inverse_gamma(p: d.InverseGamma) -> Tensor:
+    """The entropy of 1/x is that of x less 2·E log x."""
+    shape, rate = read(p, "concentration", "rate")
+    return _standard_gamma(shape) + torch.log(rate) - 2 * digamma(shape)
+
+
+def _beta(p: d.Beta) -> Tensor:
+    return _dirichlet(p._dirichlet)
+
+
+def _dirichlet(p: d.Dirichlet) -> Tensor:
+    """Less than that of the flat law by the divergence from it; the simplex of K classes has the volume 1/Γ(K)."""
+    concentration = working(p.concentration)
+    return -dirichlet_kl(concentration, torch.ones_like(concentration)) - math.lgamma(concentration.shape[-1])
+
+
+def _kumaraswamy(p: d.Kumaraswamy) -> Tensor:
+    """With x^a = u, u ~ Beta(1, b): E log(1 − u) = −1/b and E log u = −(ψ(b+1) + γ)."""
+    a, b = read(p, "concentration1", "concentration0")
+    return 1 - 1 / b + (1 - 1 / a) * (digamma(b + 1) + _EULER) - torch.log(a) - torch.log(b)
+
+
+def _von_mises(p: d.VonMises) -> Tensor:
+    """Less than that of the uniform law on the circle by the divergence from it."""
+    (concentration,) = read(p, "concentration")
+    return math.log(2 * math.pi) - log_i0_bregman(concentration, torch.zeros_like(concentration))
+
+
+def _gaussian(p: d.MultivariateNormal | d.LowRankMultivariateNormal) -> Tensor:
+    lower = lower_factor(p)
+    return _NORMAL * lower.shape[-1] + torch.log(lower.diagonal(dim1=-2, dim2=-1)).sum(-1)
+
+
+def _categorical(p: d.Categorical) -> Tensor:
+    logits = gives_logits(p)
+    return entropy_rows((p.logits if logits else p.probs,), (Encoding(linear=not logits),))
+
+
+def _one_hot(p: d.OneHotCategorical) -> Tensor:
+    return _categorical(p._categorical)
+
+
+def _trial(p: Chance) -> Tensor:
+    """−p₁·log p₁ − p₀·log p₀; 0, without gradient, where the outcome is certain."""
+    never, always = p.certain()
+    inner = p.inner()
+    value = -inner.success() * inner.log_success() - inner.flip().success() * inner.flip().log_success()
+    return torch.where(never | always, 0.0, value)
+
+
+def _bernoulli(p: d.Bernoulli) -> Tensor:
+    return _trial(chance(p))
+
+
+def _geometric(p: d.Geometric) -> Tensor:
+    """1/p trials are expected, each with the entropy of one."""
+    return _trial(chance(p)) / chance(p).success()
+
+
+_FAMILIES: dict[type[Distribution], Entropy] = {
+    d.Bernoulli: _bernoulli,
+    d.Beta: _beta,
+    d.Categorical: _categorical,
+    d.Cauchy: _of_scale(math.log(4 * math.pi)),
+    d.Dirichlet: _dirichlet,
+    d.Exponential: _exponential,
+    d.Gamma: _gamma,
+    d.Geometric: _geometric,
+    d.Gumbel: _of_scale(1 + _EULER),
+    d.HalfCauchy: _of_scale(math.log(2 * math.pi)),
+    d.HalfNormal: _of_scale(_NORMAL - math.log(2.0)),
+    d.InverseGamma: _inverse_gamma,
+    d.Kumaraswamy: _kumaraswamy,
+    d.Laplace: _of_scale(1 + math.log(2.0)),
+    d.LogNormal: _log_normal,
+    d.LowRankMultivariateNormal: _gaussian,
+    d.MultivariateNormal: _gaussian,
+    d.Normal: _of_scale(_NORMAL),
+    d.OneHotCategorical: _one_hot,
+    d.Pareto: _pareto,
+    d.Uniform: _uniform,
+    d.VonMises: _von_mises,
+    d.Weibull: _weibull,
+}
+if hasattr(d, "GeneralizedPareto"):  # newer than the oldest torch supported
+    _FAMILIES[d.GeneralizedPareto] = _generalized_pareto

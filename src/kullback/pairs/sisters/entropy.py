@@ -1,0 +1,56 @@
+"""Entropy and cross-entropy of distributions."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.distributions import Distribution, Independent
+
+from kullback._core.errors import NoRouteError, explain_problem
+from kullback.pairs.counting import sum_over
+from kullback.pairs.densities import describable
+from kullback.pairs.densities.count_mixture import countable
+from kullback.pairs.densities.expectation import Sample, integral_over, pieces_of
+from kullback.pairs.dispatch import answer as kl_answer
+from kullback.pairs.dispatch import check_pair
+from kullback.pairs.parameters import result_dtype
+from kullback.pairs.sisters.entropies import formula_for
+
+
+def entropy(p: Distribution) -> Tensor:
+    """−E_p log p, of densities or of probabilities."""
+    return _entropy(p, "entropy").to(result_dtype(p, p)).expand(p.batch_shape)
+
+
+def cross_entropy(p: Distribution, q: Distribution) -> Tensor:
+    """−E_p log q = H(p) + KL(p ‖ q)."""
+    shape = check_pair(p, q)
+    value = _entropy(p, "cross_entropy") + kl_answer(p, q)[0]
+    return value.to(result_dtype(p, q)).expand(shape)
+
+
+def _entropy(p: Distribution, name: str) -> Tensor:
+    """In working precision."""
+    if isinstance(p, Independent):
+        dims = p.reinterpreted_batch_ndims
+        inner = _entropy(p.base_dist, name).expand(p.base_dist.batch_shape)
+        return inner.sum(tuple(range(-dims, 0))) if dims else inner
+    formula = formula_for(p)
+    if formula is not None:
+        return formula(p)
+    if describable(p):
+        return integral_over(pieces_of(p, p), _surprise).value
+    if countable(p):
+        return sum_over(p, p, _surprise)
+    raise NoRouteError(
+        explain_problem(
+            f"{name}() has no closed form, integral or series for this distribution.",
+            got=type(p).__name__,
+            expected="a univariate distribution of torch, a mixture of such, a Gaussian, a Dirichlet, independent ones",
+            instead="p.entropy(), if torch has it",
+        )
+    )
+
+
+def _surprise(sample: Sample) -> Tensor:
+    return -torch.exp(sample.log_weight) * sample.log_p

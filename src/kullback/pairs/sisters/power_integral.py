@@ -1,0 +1,180 @@
+"""∫ p^α q^(1−α) of two univariate laws, by its distance from 1 where it is close to that, else by its logarithm.
+
+With a = α − 1, r = log p − log q and σ = p/(p + q),
+
+    S = ∫ p^α q^(1−α) = ∫ (p + q)·σ·e^(ar),    S − 1 = a·X,    X = ∫ (p + q)·σ·[φ(−r) + φ(ar)/a],    φ(x) = eˣ − 1 − x,
+
+the bracket being non-negative and of second order, and its limit at a = 0 that of KL. Both are an expectation under p
+and one under q, each in the law's own coordinate; weights and powers are multiplied as logarithms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.distributions import Distribution, Exponential, Gamma, Normal
+from torch.nn.functional import softplus
+
+from kullback.pairs.densities.expectation import Pieces, Sample, evaluate, first_nodes, integral_over
+from kullback.pairs.parameters import read
+from kullback.pairs.sisters.log_ratio import LogRatio, along_segment, one_family, plain
+from kullback.pairs.sisters.meeting import Meeting, disjoint, log_weight, meet
+from kullback.pairs.sisters.power_tails import diverges
+from kullback.pairs.sisters.term import FARTHEST, power_term
+from kullback.pairs.visible import surely
+
+# Above this |log S| nothing cancels in it; below the second, log-ratios of one family need the segment.
+_FAR, _CLOSE = 0.5, 1e-5
+_BEYOND = 700.0
+
+
+def renyi_by_integral(p: Distribution, q: Distribution, alpha: float) -> Tensor:
+    """log(S)/(α−1) for 0 < α < ∞ other than 1; orders below ½ from the exchanged pair, which keeps a ≥ −½."""
+    if alpha < 0.5:
+        return alpha / (1 - alpha) * renyi_by_integral(q, p, 1 - alpha)
+    meeting, a = meet(p, q), alpha - 1
+    infinite = diverges(meeting.over_p, alpha) if a > 0 else disjoint(meeting)
+    with torch.no_grad():
+        far = _log_power(meeting, a, roughly=True).abs() > _FAR
+    if surely(far):
+        value = _log_power(meeting, a) / a
+    elif surely(~far):
+        value = _near(meeting, a)
+    else:
+        value = torch.where(far, _log_power(meeting, a) / a, _near(meeting, a))
+    return torch.where(torch.as_tensor(infinite), math.inf, value.clamp_min(0.0))
+
+
+def _near(meeting: Meeting, a: float) -> Tensor:
+    """log1p(aX)/a."""
+    p, q = meeting.pair
+    if not one_family(p, q):
+        return _log1p_over(a, _excess(meeting, a, (plain, plain)))
+    with torch.no_grad():
+        close = _excess(meeting, a, (plain, plain), roughly=True) < _CLOSE
+    ratios = along_segment(p, q), along_segment(q, p)
+    if surely(close):
+        return _log1p_over(a, _excess(meeting, a, ratios))
+    value = _excess(meeting, a, (plain, plain))
+    return _log1p_over(a, value if surely(~close) else torch.where(close, _excess(meeting, a, ratios), value))
+
+
+def _log1p_over(a: float, x: Tensor) -> Tensor:
+    return torch.log1p((a * x).clamp_min(-1 + _FAR / 4)) / a
+
+
+def _excess(meeting: Meeting, a: float, ratios: tuple[LogRatio, LogRatio], *, roughly: bool = False) -> Tensor:
+    """X."""
+    total: Tensor | float = 0.0
+    for pieces, ratio, sign in ((meeting.over_p, ratios[0], 1.0), (meeting.over_q, ratios[1], -1.0)):
+
+        def weighted(sample: Sample, ratio: LogRatio = ratio, sign: float = sign) -> Tensor:
+            return power_term(sample.log_weight, sign * ratio(sample), a)
+
+        total = total + integral_over(pieces, weighted, follow_q=True, log_size=_size(a, sign), roughly=roughly).value
+    assert isinstance(total, Tensor)
+    return total
+
+
+def _size(a: float, sign: float) -> Callable[[Sample], Tensor]:
+    """The logarithm of the larger of the weight and its part of S."""
+
+    def log_size(sample: Sample) -> Tensor:
+        r = (sign * plain(sample)).clamp(-FARTHEST, FARTHEST)
+        return sample.log_weight + (a * r - softplus(-r)).clamp_min(0.0)
+
+    return log_size
+
+
+def _log_power(meeting: Meeting, a: float, *, roughly: bool = False) -> Tensor:
+    """The logarithm of S."""
+    over_p = _log_part(meeting.over_p, a, 1.0, roughly=roughly)
+    return torch.logaddexp(over_p, _log_part(meeting.over_q, a, -1.0, roughly=roughly))
+
+
+def _log_part(pieces: Pieces, a: float, sign: float, *, roughly: bool) -> Tensor:
+    """The part of log S that one law carries, scaled by its largest value."""
+
+    def log_integrand(sample: Sample) -> Tensor:
+        r = (sign * plain(sample)).clamp(-FARTHEST, FARTHEST)
+        return sample.log_weight + a * r - softplus(-r)
+
+    with torch.no_grad():
+        y = first_nodes(pieces, log_integrand)
+        top = log_integrand(evaluate(pieces, y, torch.zeros_like(y))).amax(-1, keepdim=True)
+        if pieces.log_share is not None:
+            top = top.amax(-2, keepdim=True)
+        top = torch.where(top > -FARTHEST, top, 0.0)
+
+    def scaled(sample: Sample) -> Tensor:
+        return torch.exp((log_integrand(sample) - top).clamp(-_BEYOND, _BEYOND))
+
+    found = integral_over(pieces, scaled, follow_q=True, log_size=log_integrand, roughly=roughly).value
+    top = top.squeeze(-1) if pieces.log_share is None else top.squeeze(-1).squeeze(-1)
+    some = found > 0
+    return top + torch.where(some, torch.log(torch.where(some, found, 1.0)), -FARTHEST)
+
+
+def max_divergence(p: Distribution, q: Distribution) -> Tensor:
+    """The largest log-ratio on p's support: the best node, then ever finer neighbourhoods of it."""
+    meeting = meet(p, q)
+    pieces = meeting.over_p
+    with torch.no_grad():
+        y = first_nodes(pieces, log_weight)
+        r = _flat_ratio(pieces, y)
+        best = r.argmax(-1, keepdim=True)
+        y = y.expand(r.shape)
+        at = y.gather(-1, best)
+        step = torch.maximum(
+            y.gather(-1, (best + 1).clamp_max(y.shape[-1] - 1)) - at, at - y.gather(-1, (best - 1).clamp_min(0))
+        )
+        for _ in range(_ROUNDS):
+            around = at + step * torch.linspace(-1, 1, _AROUND, dtype=y.dtype, device=y.device)
+            at = around.gather(-1, _flat_ratio(pieces, around).argmax(-1, keepdim=True))
+            step = step / (_AROUND // 4)
+    value = plain(evaluate(pieces, at, torch.zeros_like(at))).squeeze(-1)
+    value = value if pieces.log_share is None else value.amax(-1)
+    infinite = torch.as_tensor(diverges(pieces, math.inf)) | _unbounded_tie(p, q)
+    return torch.where(infinite, math.inf, value.clamp_min(0.0))
+
+
+def _unbounded_tie(p: Distribution, q: Distribution) -> Tensor | bool:
+    """Where the leading orders of two tails are the same and the next ones decide."""
+    if isinstance(p, Normal) and isinstance(q, Normal):
+        (loc_p, scale_p), (loc_q, scale_q) = read(p, "loc", "scale"), read(q, "loc", "scale")
+        return (scale_p == scale_q) & (loc_p != loc_q)
+    if isinstance(p, Gamma) and isinstance(q, Gamma | Exponential):
+        (shape, rate_p), (rate_q,) = read(p, "concentration", "rate"), read(q, "rate")
+        least = read(q, "concentration")[0] if isinstance(q, Gamma) else 1.0
+        return (rate_p == rate_q) & (shape > least)
+    return False
+
+
+def _flat_ratio(pieces: Pieces, y: Tensor) -> Tensor:
+    return plain(evaluate(pieces, y, torch.zeros_like(y))).nan_to_num(-FARTHEST)
+
+
+def missing_mass(p: Distribution, q: Distribution) -> Tensor:
+    """−log of the mass that q puts on p's support, from the mass outside while that is the smaller part."""
+    meeting = meet(p, q)
+    pieces = meeting.over_q
+
+    def outside(sample: Sample) -> Tensor:
+        return torch.exp(sample.log_weight) * (plain(sample) > _NOWHERE)
+
+    def inside(sample: Sample) -> Tensor:
+        return torch.exp(sample.log_weight) * (plain(sample) <= _NOWHERE)
+
+    lost = integral_over(pieces, outside, follow_q=True, log_size=log_weight).value
+    kept = integral_over(pieces, inside, follow_q=True, log_size=log_weight).value
+    little = lost.detach() < 0.5
+    some = kept > 0
+    value = torch.where(little, -torch.log1p(-torch.where(little, lost, 0.0)), -torch.log(torch.where(some, kept, 1.0)))
+    return torch.where(torch.as_tensor(disjoint(meeting)), math.inf, value.clamp_min(0.0))
+
+
+_NOWHERE = 1e50
+_ROUNDS, _AROUND = 8, 33

@@ -1,0 +1,68 @@
+"""What a divergence Σ p f(q/p) takes from each unit of mass, as a function of the log-ratio alone.
+
+With r = log p − log q and h = p f(q/p),
+
+    Σ h = Σ p·g(r) + Σ q·g(r),    g = h/(p + q):
+
+an expectation under p and one under q of the same function. Wherever f and its dual are finite at 0, g is bounded, so
+each part is integrated where its own law has its mass, and no law's tail has to be resolved by the other's nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from kullback.kernels.f_rows.exponential import expm1
+from kullback.kernels.f_rows.generator import Generator, Larger
+from kullback.special import expm1mx
+
+Term = Callable[[Tensor], Tensor]
+# e to the minus this is 0.
+_FAR = 800.0
+# Log-ratios of something to nothing are larger than this.
+FARTHEST = 1e20
+# From here on the exponentials of a power term are multiplied with its weight as logarithms.
+_WIDE, _BEYOND = 30.0, 700.0
+
+
+def term_of(generator: Generator) -> Term:
+    """The g of a generator f with f(1) = f'(1) = 0: non-negative and of second order in r."""
+
+    def term(r: Tensor) -> Tensor:
+        r = r.clamp(-_FAR, _FAR)
+        p_larger = r >= 0
+        x = torch.where(p_larger, -r, r)
+        # As a quotient: the derivative of a sigmoid near 1 is lost in 1 − σ.
+        m, log_m = 1 / (1 + torch.exp(x)), -torch.log1p(torch.exp(x))
+        if generator.from_q is None:
+            return generator.from_p(Larger(m, log_m, x))
+        from_p = generator.from_p(Larger(m, log_m, torch.where(p_larger, x, 0.0)))
+        from_q = generator.from_q(Larger(m, log_m, torch.where(p_larger, 0.0, x)))
+        return torch.where(p_larger, from_p, from_q)
+
+    return term
+
+
+def half_distance(r: Tensor) -> Tensor:
+    """½|p − q|/(p + q), which has a kink at r = 0."""
+    x = torch.where(r >= 0, -r, r).clamp_min(-_FAR)
+    return -0.5 * expm1(x) / (1 + torch.exp(x))
+
+
+def power_term(log_weight: Tensor, r: Tensor, a: float) -> Tensor:
+    """e^log_weight·σ·[φ(−r) + φ(ar)/a], σ = p/(p + q), φ(x) = eˣ − 1 − x: what makes up (∫ p^(1+a) q^(−a) − 1)/a.
+
+    For a large log-ratio its parts, e^(ar) with the weight in one exponent.
+    """
+    weight = torch.exp(log_weight)
+    wide = (r.abs() > _WIDE) | (a * r.abs() > _WIDE)
+    inner = torch.where(wide, 0.0, r)
+    close = weight * (expm1mx(-inner) + expm1mx(a * inner) / a) / (1 + torch.exp(-inner))
+    outer = torch.where(wide, r, _WIDE).clamp(-FARTHEST, FARTHEST)
+    power = torch.exp((log_weight + a * outer - softplus(-outer)).clamp_max(_BEYOND))
+    apart = weight * torch.sigmoid(-outer) - weight * torch.sigmoid(outer) * (1 + 1 / a) + power / a
+    return torch.where(wide, apart, close)
