@@ -39,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for found in cases:
             print(f"{found.group:<12} {found.name:<24} {', '.join(found.sizes)}\n{'':<12} {found.summary}")
         return 0
-    report = run_cases(cases, repeats=options.repeats, size=options.size, memory=options.memory, progress=True)
+    repeats = 3 if options.quick else options.repeats
+    report = run_cases(cases, repeats=repeats, size=options.size, memory=options.memory, progress=True)
     markdown = report.to_markdown()
     print(markdown)
     if options.markdown:
@@ -158,6 +159,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--size", metavar="S", help="only the size with this label")
     parser.add_argument("--threads", metavar="N", type=int, help="torch threads (default: torch's own choice)")
     parser.add_argument("--repeats", metavar="R", type=int, default=15, help="rounds (default: 15)")
+    parser.add_argument("--quick", action="store_true", help="three rounds: a first look, in a fifth of the time")
     parser.add_argument("--memory", action="store_true", help="also measure peak memory, each in its own process")
     parser.add_argument("--json", metavar="F", type=Path, help="write the report as JSON")
     parser.add_argument("--markdown", metavar="F", type=Path, help="write the report as Markdown")

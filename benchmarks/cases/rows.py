@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,16 +12,10 @@ import torch.nn.functional as F
 
 from benchmarks.registry import case
 
-SIZES = {
-    "256 x 65536": (256, 65_536),
-    "256 x 131072": (256, 131_072),
-    "4096 x 1024": (4096, 1024),
-    "65536 x 64": (65_536, 64),
-    "64 x 1000": (64, 1000),
-    "32 x 10": (32, 10),
-    "1 x 10": (1, 10),
-}
-HALF = {"256 x 65536": (256, 65_536), "4096 x 1024": (4096, 1024)}
+LARGE = {"256 x 65536": (256, 65_536), "256 x 131072": (256, 131_072), "4096 x 1024": (4096, 1024)}
+SMALL = {"65536 x 64": (65_536, 64), "64 x 1000": (64, 1000), "32 x 10": (32, 10), "1 x 10": (1, 10)}
+SOME = {"256 x 65536": (256, 65_536), "4096 x 1024": (4096, 1024)}
+SHARE = 0.1  # of p in the mixture of skew_kl
 
 
 class State(NamedTuple):
@@ -34,35 +29,65 @@ def draw(size: tuple[int, int], dtype: torch.dtype = torch.float32) -> State:
     return State(a, b)
 
 
-@case("rows-forward", group="rows", sizes=SIZES, rtol=1e-5)
+@case("rows-forward", group="rows", sizes=LARGE, rtol=1e-5)
 def forward(size: tuple[int, int]) -> State:
     """KL of two float32 tensors of logits, one value per row."""
     return draw(size)
 
 
-@case("rows-backward", group="rows", sizes=SIZES, rtol=1e-4, floor=1e-6)
+@case("rows-backward", group="rows", sizes=LARGE, rtol=1e-4, floor=1e-6)
 def backward(size: tuple[int, int]) -> State:
     """The same, and the gradient to q in fresh memory."""
     return draw(size)
 
 
-@case("rows-forward-bfloat16", group="rows", sizes=HALF, rtol=1e-5)
+@case("rows-forward-small", group="rows", sizes=SMALL, rtol=1e-5)
+def forward_small(size: tuple[int, int]) -> State:
+    """KL of short or few rows, where calling costs as much as computing."""
+    return draw(size)
+
+
+@case("rows-backward-small", group="rows", sizes=SMALL, rtol=1e-4, floor=1e-6)
+def backward_small(size: tuple[int, int]) -> State:
+    """The same, and the gradient to q in fresh memory."""
+    return draw(size)
+
+
+@case("rows-forward-bfloat16", group="rows", sizes=SOME, rtol=1e-5)
 def forward_bfloat16(size: tuple[int, int]) -> State:
     """KL of two bfloat16 tensors of logits; torch converts to float32 first, or its result would be wrong."""
     return draw(size, torch.bfloat16)
 
 
-@case("rows-backward-bfloat16", group="rows", sizes=HALF, rtol=1e-2, floor=1e-5)
+@case("rows-backward-bfloat16", group="rows", sizes=SOME, rtol=1e-2, floor=1e-5)
 def backward_bfloat16(size: tuple[int, int]) -> State:
     """The same, and the gradient to q, in bfloat16 and fresh memory."""
     return draw(size, torch.bfloat16)
 
 
-@case("rows-mixed", group="rows", sizes={"256 x 65536": (256, 65_536), "4096 x 1024": (4096, 1024)}, rtol=1e-5)
+@case("rows-mixed", group="rows", sizes=SOME, rtol=1e-5)
 def mixed(size: tuple[int, int]) -> State:
     """KL of float32 probabilities against logits."""
     a, b = draw(size)
     return State(a.softmax(-1), b)
+
+
+@case("rows-js", group="rows", sizes=SOME, rtol=1e-5)
+def jensen_shannon(size: tuple[int, int]) -> State:
+    """The Jensen-Shannon divergence of two float32 tensors of logits; in torch with a logsumexp for the mixture."""
+    return draw(size)
+
+
+@case("rows-skew-kl", group="rows", sizes=SOME, rtol=1e-5)
+def skewed(size: tuple[int, int]) -> State:
+    """KL(p || 0.1 p + 0.9 q) of two float32 tensors of logits."""
+    return draw(size)
+
+
+@case("rows-js-backward", group="rows", sizes=SOME, rtol=1e-4, floor=5e-5)
+def jensen_shannon_backward(size: tuple[int, int]) -> State:
+    """The Jensen-Shannon divergence and its gradient to q in fresh memory."""
+    return draw(size)
 
 
 def blocks(state: State) -> Any:
@@ -89,6 +114,39 @@ def mixed_truth(state: State) -> torch.Tensor:
     return torch.cat(rows)
 
 
+def mixture_textbook(a: torch.Tensor, b: torch.Tensor, share: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """KL(p || m) and KL(q || m), m = share p + (1 - share) q."""
+    log_p, log_q = F.log_softmax(a, -1), F.log_softmax(b, -1)
+    log_m = torch.logsumexp(torch.stack([log_p + math.log(share), log_q + math.log1p(-share)]), 0)
+    both = (F.kl_div(log_m, x, log_target=True, reduction="none").sum(-1) for x in (log_p, log_q))
+    return next(both), next(both)
+
+
+def js_textbook(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    of_p, of_q = mixture_textbook(a, b, 0.5)
+    return (of_p + of_q) / 2
+
+
+def skew_textbook(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    log_p, log_q = F.log_softmax(a, -1), F.log_softmax(b, -1)
+    log_m = torch.logsumexp(torch.stack([log_p + math.log(SHARE), log_q + math.log1p(-SHARE)]), 0)
+    return F.kl_div(log_m, log_p, log_target=True, reduction="none").sum(-1)
+
+
+def in_double(function: Callable[..., torch.Tensor]) -> Callable[[State], torch.Tensor]:
+    return lambda state: torch.cat([function(a.double(), b.double()) for a, b in blocks(state)])
+
+
+def js_gradient_truth(state: State) -> tuple[torch.Tensor, torch.Tensor]:
+    values, gradients = [], []
+    for a, b in blocks(state):
+        y = b.double().requires_grad_()
+        value = js_textbook(a.double(), y)
+        values.append(value.detach())
+        gradients.append(torch.autograd.grad(value.sum(), y)[0].float())
+    return torch.cat(values), torch.cat(gradients)
+
+
 def textbook(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     log_p, log_q = F.log_softmax(a, -1, dtype=torch.float32), F.log_softmax(b, -1, dtype=torch.float32)
     return F.kl_div(log_q, log_p, log_target=True, reduction="none").sum(-1)
@@ -113,6 +171,18 @@ def ours_mixed(p: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     import kullback
 
     return kullback.kl(kullback.Probs(p), kullback.Logits(b))
+
+
+def ours_js(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    import kullback
+
+    return kullback.js(kullback.Logits(a), kullback.Logits(b))
+
+
+def ours_skewed(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    import kullback
+
+    return kullback.skew_kl(kullback.Logits(a), kullback.Logits(b), alpha=SHARE)
 
 
 def plainly(function: Callable[..., torch.Tensor]) -> Callable[[State], torch.Tensor]:
@@ -160,21 +230,32 @@ def read_both(state: State) -> torch.Tensor:
     return state.a.sum() + state.b.sum()
 
 
-for rows_case in (forward, forward_bfloat16):
+for rows_case in (forward, forward_small, forward_bfloat16):
     rows_case.truth(value_truth)
     rows_case.contender("kullback", needs=("kullback:kl", "kullback:Logits"))(plainly(ours))
     rows_case.contender("torch eager")(plainly(textbook))
-    rows_case.contender("torch.compile")(plainly(compiled()))
-    rows_case.contender("sum of both (reading only)", yardstick=True)(read_both)
-forward.contender("jax.jit", needs=("jax",))(functools.partial(jitted, gradient=False))
-
-for rows_case in (backward, backward_bfloat16):
+for rows_case in (backward, backward_small, backward_bfloat16):
     rows_case.truth(gradient_truth)
     rows_case.contender("kullback", needs=("kullback:kl", "kullback:Logits"))(with_gradient(ours))
     rows_case.contender("torch eager")(with_gradient(textbook))
+for rows_case in (forward, forward_bfloat16):
+    rows_case.contender("torch.compile")(plainly(compiled()))
+    rows_case.contender("sum of both (reading only)", yardstick=True)(read_both)
+for rows_case in (backward, backward_bfloat16):
     rows_case.contender("torch.compile")(with_gradient(compiled()))
+forward.contender("jax.jit", needs=("jax",))(functools.partial(jitted, gradient=False))
 backward.contender("jax.jit", needs=("jax",))(functools.partial(jitted, gradient=True))
 
 mixed.truth(mixed_truth)
 mixed.contender("kullback", needs=("kullback:kl", "kullback:Probs"))(plainly(ours_mixed))
 mixed.contender("torch eager")(plainly(mixed_textbook))
+
+jensen_shannon.truth(in_double(js_textbook))
+jensen_shannon.contender("kullback", needs=("kullback:js", "kullback:Logits"))(plainly(ours_js))
+jensen_shannon.contender("torch eager")(plainly(js_textbook))
+skewed.truth(in_double(skew_textbook))
+skewed.contender("kullback", needs=("kullback:skew_kl", "kullback:Logits"))(plainly(ours_skewed))
+skewed.contender("torch eager")(plainly(skew_textbook))
+jensen_shannon_backward.truth(js_gradient_truth)
+jensen_shannon_backward.contender("kullback", needs=("kullback:js", "kullback:Logits"))(with_gradient(ours_js))
+jensen_shannon_backward.contender("torch eager")(with_gradient(js_textbook))
