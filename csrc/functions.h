@@ -7,6 +7,7 @@
 #pragma once
 
 #include "math/bessel.h"
+#include "math/bessel_zero.h"
 #include "math/binet.h"
 #include "math/entropy.h"
 #include "math/gamma.h"
@@ -42,10 +43,7 @@ inline T slope_unless_infinite(T x, T slope) {
     X(log1mexp_grad, double, float, chain(x, log1mexp_slope(y)))                                   \
     X(log_ndtr_grad, double, double, chain(x, log_ndtr_slope(y)))                                  \
     X(lgamma_bregman, double, double, lgamma_bregman_of(x, y))                                     \
-    X(log_ndtr_diff, double, double, log_ndtr_diff_of(x, y))                                       \
-    X(log_iv, double, double, log_iv_of(x, y))                                                     \
-    X(log_ive, double, double, log_ive_of(x, y))                                                   \
-    X(bessel_ratio, double, double, bessel_ratio_of(x, y))
+    X(log_ndtr_diff, double, double, log_ndtr_diff_of(x, y))
 
 #define KULLBACK_TERNARY(X)                                                                \
     X(rel_entr_grad_p, float, float, chain(x, rel_entr_slope_p(y, z)))                            \
@@ -59,8 +57,6 @@ inline T slope_unless_infinite(T x, T slope) {
     X(log_ndtr_diff_grad_a, double, double, chain(x, log_ndtr_diff_slope_a(y, z)))                 \
     X(log_ndtr_diff_grad_b, double, double, chain(x, log_ndtr_diff_slope_b(y, z)))                 \
     X(bessel_order_grad, double, double, chain(x, kInfinity<T>))                                   \
-    X(log_iv_grad, double, double, chain(x, log_bessel_slope(y, z, 0)))                            \
-    X(log_ive_grad, double, double, chain(x, log_bessel_slope(y, z, 1)))                           \
     X(bessel_ratio_grad, double, double, chain(x, bessel_ratio_slope(y, z)))
 
 // X(name, both precisions, expression for most, condition, expression for the few that need it): the first runs vectorised
@@ -87,12 +83,19 @@ inline T slope_unless_infinite(T x, T slope) {
     X(binet_3_grad, double, double, chain(x, binet_above<4>(y)), !is_above<4>(y), \
       chain(x, binet_below<4>(y)))                                                         \
     X(binet_bregman, double, double, binet_bregman_above(x, y), is_binet_exception(x, y),      \
-      binet_bregman_exception(x, y))
+      binet_bregman_exception(x, y))                                                       \
+    X(log_iv, double, double, log_i0_of(y), !is_order_zero(x, y), log_iv_of(x, y))             \
+    X(log_ive, double, double, log_i0e_of(y), !is_order_zero(x, y), log_ive_of(x, y))          \
+    X(bessel_ratio, double, double, i1_over_i0(y), !is_order_zero(x, y), bessel_ratio_of(x, y))
 
 #define KULLBACK_TERNARY_REPAIRED(X)                                                       \
     X(binet_bregman_grad_a, double, double, chain(x, -(z - y) * binet_above<2>(y)),            \
       !is_above<2>(y) || is_binet_exception(y, z), chain(x, binet_bregman_slope_a_exception(y, z)))                                     \
     X(binet_bregman_grad_b, double, double, chain(x, binet_slope_difference_above(y, z)), is_binet_exception(y, z), \
-      chain(x, binet_bregman_slope_b_exception(y, z)))
+      chain(x, binet_bregman_slope_b_exception(y, z)))                                     \
+    X(log_iv_grad, double, double, chain(x, i1_over_i0(z)), !is_order_zero(y, z),              \
+      chain(x, log_bessel_slope(y, z, 0)))                                                 \
+    X(log_ive_grad, double, double, chain(x, i1_over_i0(z) - 1), !(is_order_zero(y, z) && z < 50), \
+      chain(x, log_bessel_slope(y, z, 1)))
 
 }  // namespace kullback::KULLBACK_SET

@@ -101,7 +101,9 @@ inline BesselRatio debye_ratio(double nu, double x) {
         const Hankel h = hankel(nu, x);
         return {1 - (nu + 0.5 - h.first) / x, (nu + 0.5 + h.second) / x / x, 0};
     }
-    BesselRatio above = debye_ratio(nu + kDebyeFrom, x);
+    // Far above nu Debye's expansion subtracts nothing that is close, and the recurrence would not damp its errors.
+    if (nu >= kDebyeFrom && x >= 4 * nu) return debye_ratio(nu, x);
+    const BesselRatio above = debye_ratio(nu + kDebyeFrom, x);
     double r = above.r, slope = above.slope, product = 1;
     for (int k = kDebyeFrom; k > 0; --k) {
         const double twice = 2 * (nu + k);

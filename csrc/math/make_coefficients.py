@@ -29,7 +29,7 @@ def exp_remainder(x: mp.mpf) -> mp.mpf:
     return mp.nsum(lambda k: x**k / mp.factorial(k + 2), [0, mp.inf]) if x else mp.mpf(1) / 2
 
 
-DOUBLE_ONLY = ("kDigamma", "kMills", "kLgamma")
+DOUBLE_ONLY = ("kDigamma", "kMills", "kLgamma", "kI0Small", "kI1Small", "kI0Large", "kI1OverI0Large")
 FLOAT_ONLY = ("kExpWide",)
 DIGAMMA_ROOT = mp.findroot(mp.digamma, 1.46)
 
@@ -43,6 +43,36 @@ def digamma_over_root(t: mp.mpf) -> mp.mpf:
 def lgamma_above_one(x: mp.mpf) -> mp.mpf:
     """The quotient log Gamma(1 + x)/x; -Euler's constant at 0."""
     return mp.loggamma(1 + x) / x if x > mp.mpf("1e-25") else -mp.euler
+
+
+def i0_below(t: mp.mpf) -> mp.mpf:
+    """(I_0(2 sqrt t) - 1)/t: the sum of t^k/(k+1)!^2."""
+    return mp.nsum(lambda k: t**k / mp.factorial(k + 1) ** 2, [0, mp.inf]) if t else mp.mpf(1)
+
+
+def i1_below(t: mp.mpf) -> mp.mpf:
+    """I_1(2 sqrt t)/sqrt t: the sum of t^k/(k! (k+1)!)."""
+    return mp.nsum(lambda k: t**k / mp.factorial(k) / mp.factorial(k + 1), [0, mp.inf]) if t else mp.mpf(1)
+
+
+def scaled_bessel(order: int, v: mp.mpf) -> mp.mpf:
+    """sqrt(2 pi x) e^-x I_order(x) at x = 1/v, near v = 0 by Hankel's expansion."""
+    if v < mp.mpf("1e-3"):
+        terms = [mp.mpf(1)]
+        for k in range(1, 30):
+            terms.append(terms[-1] * ((2 * k - 1) ** 2 - 4 * order**2) * v / (8 * k))
+        return mp.fsum(terms)
+    return mp.sqrt(2 * mp.pi / v) * mp.exp(-1 / v) * mp.besseli(order, 1 / v)
+
+
+def i0_above(u: mp.mpf) -> mp.mpf:
+    """sqrt(x) e^-x I_0(x) at u = 12/x - 1."""
+    return scaled_bessel(0, (1 + u) / 12) / mp.sqrt(2 * mp.pi)
+
+
+def i1_over_i0_above(u: mp.mpf) -> mp.mpf:
+    """I_1(x)/I_0(x) at u = 12/x - 1."""
+    return scaled_bessel(1, (1 + u) / 12) / scaled_bessel(0, (1 + u) / 12)
 
 
 def debye_polynomials(count: int) -> list[list[mp.mpf]]:
@@ -141,6 +171,10 @@ FUNCTIONS: dict[str, tuple[Callable[[mp.mpf], mp.mpf], str, str, str]] = {
     "kExpWide": (exp_remainder, "-1", "1.6", "(e^x - 1 - x)/x^2, -1 <= x <= 1.6"),
     "kMills": (mills_slope, "-1", "1", "((1+t) M(t) - M(0))/(v+1), M Mills' ratio, v = (t-4)/(t+4)"),
     "kDigamma": (digamma_over_root, "-1", "1", "digamma(x)/(x - root), t = x - 2, |t| <= 1"),
+    "kI0Small": (i0_below, "0", "9", "(I_0(x) - 1)/t, t = x^2/4 <= 9"),
+    "kI1Small": (i1_below, "0", "9", "I_1(x) 2/x, t = x^2/4 <= 9"),
+    "kI0Large": (i0_above, "-1", "1", "sqrt(x) e^-x I_0(x), u = 12/x - 1, x >= 6"),
+    "kI1OverI0Large": (i1_over_i0_above, "-1", "1", "I_1(x)/I_0(x), u = 12/x - 1, x >= 6"),
     "kLgamma": (lgamma_above_one, "0", "1", "log Gamma(1 + x)/x, 0 <= x <= 1"),
 }
 
