@@ -65,9 +65,9 @@ def kl_with_error(p: Distribution, q: Distribution) -> KLResult:
         'closed form'
     """
     value, error, method = _rounded(p, q)
-    if error is None:
-        # A closed form is right to the rounding of its dtype.
-        error = torch.where(value.isinf(), 0.0, value.detach().abs() * 4 * torch.finfo(value.dtype).eps)
+    # A closed form is right to the rounding of its dtype; nothing is better than that.
+    rounding = torch.where(value.isinf(), 0.0, value.detach().abs() * 4 * torch.finfo(value.dtype).eps)
+    error = rounding if error is None else torch.maximum(error, rounding)
     return KLResult(value, error, method, certified=method == "infinite")
 
 

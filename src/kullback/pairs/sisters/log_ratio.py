@@ -94,7 +94,7 @@ class _Between:
 
 def _kept(tensor: Tensor) -> Tensor:
     """A tensor without derivatives that others may be recorded with, which one made in inference mode may not."""
-    return tensor.clone() if tensor.is_inference() else tensor.detach()
+    return tensor.detach() if hidden() or not tensor.is_inference() else tensor.clone()
 
 
 def _still(point: Point) -> Point:
