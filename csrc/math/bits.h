@@ -12,10 +12,12 @@
 #define KULLBACK_SET baseline
 #endif
 
+// Functions that stand in loops are always_inline: a loop with one call left in it is not vectorised, and what the compiler
+// inlines by itself depends on how much else the file holds.
 namespace kullback::KULLBACK_SET {
 
 template <class To, class From>
-inline To bit_cast(From value) {
+[[gnu::always_inline]] inline To bit_cast(From value) {
     static_assert(sizeof(To) == sizeof(From), "same width");
     To result;
     std::memcpy(&result, &value, sizeof(To));
@@ -68,13 +70,13 @@ template <class T>
 inline constexpr T kNaN = std::numeric_limits<T>::quiet_NaN();
 
 template <class T>
-inline T magnitude(T x) {
+[[gnu::always_inline]] inline T magnitude(T x) {
     return x < T(0) ? -x : x;
 }
 
 // 2^n for an integer-valued n in the normal range.
 template <class T>
-inline T power_of_two(T n) {
+[[gnu::always_inline]] inline T power_of_two(T n) {
     using F = Format<T>;
     using Bits = typename F::Bits;
     const Bits shifted = bit_cast<Bits>(n + F::kRound) - bit_cast<Bits>(F::kRound);
@@ -93,7 +95,7 @@ template <int N, int K = 0, class F>
 
 // sum of coefficients[k] * x^k, constant first.
 template <class T, int N>
-inline T horner(T x, const T (&coefficients)[N]) {
+[[gnu::always_inline]] inline T horner(T x, const T (&coefficients)[N]) {
     T sum = coefficients[N - 1];
 #pragma GCC unroll 64
     for (int k = N - 2; k >= 0; --k) sum = sum * x + coefficients[k];

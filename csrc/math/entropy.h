@@ -6,14 +6,14 @@
 namespace kullback::KULLBACK_SET {
 
 template <class T>
-inline T on_domain(T p, T q, T inside, T edge) {
+[[gnu::always_inline]] inline T on_domain(T p, T q, T inside, T edge) {
     const T outside = p != p || q != q ? kNaN<T> : kInfinity<T>;
     return p > T(0) && q > T(0) ? inside : (p == T(0) && q >= T(0) ? edge : outside);
 }
 
 // log(p/q) for positive p and q, infinite ones included.
 template <class T>
-inline double log_ratio_of(T p, T q) {
+[[gnu::always_inline]] inline double log_ratio_of(T p, T q) {
     constexpr double inf = kInfinity<double>;
     const double value = log_of(split_log_ratio(p, q));
     const double q_infinite = q == kInfinity<T> ? -inf : value;
@@ -21,12 +21,12 @@ inline double log_ratio_of(T p, T q) {
 }
 
 template <class T>
-inline T rel_entr_of(T p, T q) {
+[[gnu::always_inline]] inline T rel_entr_of(T p, T q) {
     return on_domain(p, q, T(double(p) * log_ratio_of(p, q)), T(0));
 }
 
 template <class T>
-inline T kl_div_of(T p, T q) {
+[[gnu::always_inline]] inline T kl_div_of(T p, T q) {
     const LogRatio l = split_log_ratio(p, q);
     // p/q in [0.4, 2.5]: with log(p/q) = 2 atanh(s) and s = (p-q)/(p+q) the leading terms 2 p s - (p - q) are exactly
     // (p - q) s, so what is left is a sum whose second term is small and nothing cancels.
@@ -42,14 +42,14 @@ inline T kl_div_of(T p, T q) {
 
 // Derivatives: zero outside the domain, at infinite arguments, and at p = 0 where the limit in p is -inf.
 template <class T>
-inline T slope_on_domain(T p, T q, T moved, T inside, T edge) {
+[[gnu::always_inline]] inline T slope_on_domain(T p, T q, T moved, T inside, T edge) {
     const T outside = p != p || q != q ? kNaN<T> : (p == T(0) && q >= T(0) ? edge : T(0));
     const T value = p > T(0) && q > T(0) ? inside : outside;
     return moved == kInfinity<T> ? T(0) : value;
 }
 
 template <class T>
-inline T rel_entr_slope_p(T p, T q) {
+[[gnu::always_inline]] inline T rel_entr_slope_p(T p, T q) {
     using F = Format<double>;
     const LogRatio l = split_log_ratio(p, q);
     const double twice = l.s + l.s;
@@ -60,17 +60,17 @@ inline T rel_entr_slope_p(T p, T q) {
 }
 
 template <class T>
-inline T rel_entr_slope_q(T p, T q) {
+[[gnu::always_inline]] inline T rel_entr_slope_q(T p, T q) {
     return slope_on_domain(p, q, q, -(p / q), T(0));
 }
 
 template <class T>
-inline T kl_div_slope_p(T p, T q) {
+[[gnu::always_inline]] inline T kl_div_slope_p(T p, T q) {
     return slope_on_domain(p, q, p, T(log_ratio_of(p, q)), T(0));
 }
 
 template <class T>
-inline T kl_div_slope_q(T p, T q) {
+[[gnu::always_inline]] inline T kl_div_slope_q(T p, T q) {
     return slope_on_domain(p, q, q, (q - p) / q, T(1));
 }
 

@@ -10,7 +10,7 @@
 namespace kullback::KULLBACK_SET {
 
 template <class T>
-inline T exp_tail(T r) {
+[[gnu::always_inline]] inline T exp_tail(T r) {
     if constexpr (sizeof(T) == 8) return r * r * horner(r, coefficients::kExpNearDouble);
     else return r * r * horner(r, coefficients::kExpNearFloat);
 }
@@ -21,7 +21,7 @@ template <class T>
 inline constexpr T kSeriesTo = sizeof(T) == 8 ? T(1) : T(1.6);
 
 template <class T>
-inline T exp_tail_in_series(T x) {
+[[gnu::always_inline]] inline T exp_tail_in_series(T x) {
     const double square = double(x) * double(x);
     if constexpr (sizeof(T) == 8) return square * horner(x, coefficients::kExpFarDouble);
     else return T(square * double(horner(x, coefficients::kExpWideFloat)));
@@ -34,7 +34,7 @@ struct ExpParts {
 
 // For |x| small enough that n fits the exponent; callers clamp. A NaN passes through r.
 template <class T>
-inline ExpParts<T> split_exp(T x) {
+[[gnu::always_inline]] inline ExpParts<T> split_exp(T x) {
     using F = Format<T>;
     const T n = (x * T(1.4426950408889634074) + F::kRound) - F::kRound;
     const T r = (x - n * F::kLog2High) - n * F::kLog2Low;
@@ -42,7 +42,7 @@ inline ExpParts<T> split_exp(T x) {
 }
 
 template <class T>
-inline T clamp_exponent(T x) {
+[[gnu::always_inline]] inline T clamp_exponent(T x) {
     using F = Format<T>;
     const T below = x > F::kLargestExponent ? F::kLargestExponent : x;
     return below < F::kSmallestExponent ? F::kSmallestExponent : below;
@@ -50,7 +50,7 @@ inline T clamp_exponent(T x) {
 
 // factor e^x, rounded to a subnormal number once.
 template <class T>
-inline T exp_times(T x, T factor) {
+[[gnu::always_inline]] inline T exp_times(T x, T factor) {
     // Clamped below where a large factor is lost too, and above where 2^n still has a half.
     const T lowest = T(1.6) * Format<T>::kSmallestExponent;
     const T capped = x > Format<T>::kLargestExponent ? Format<T>::kLargestExponent : x;
@@ -62,13 +62,13 @@ inline T exp_times(T x, T factor) {
 }
 
 template <class T>
-inline T exp_of(T x) {
+[[gnu::always_inline]] inline T exp_of(T x) {
     return exp_times(x, T(1));
 }
 
 // e^x - 1: relative accuracy at 0, where n = 0 leaves r + tail.
 template <class T>
-inline T expm1_of(T x) {
+[[gnu::always_inline]] inline T expm1_of(T x) {
     const T floor = T(-40);  // e^x is below half an ulp of 1
     const T clamped = clamp_exponent(x < floor ? floor : x);
     const ExpParts<T> e = split_exp(clamped);
@@ -81,7 +81,7 @@ inline T expm1_of(T x) {
 
 // e^x - 1 - x >= 0.
 template <class T>
-inline T expm1mx_of(T x) {
+[[gnu::always_inline]] inline T expm1mx_of(T x) {
     const T clamped = clamp_exponent(x);
     const ExpParts<T> e = split_exp(clamped);
     // x <= -1: e^x and -1 - x are both non-negative, nothing cancels (and e^x may have underflowed).

@@ -10,7 +10,7 @@ namespace kullback::KULLBACK_SET {
 
 // (atanh(s)/s - 1) / s^2 for s^2 = z <= 1/4.
 template <class T>
-inline T atanh_remainder(T z) {
+[[gnu::always_inline]] inline T atanh_remainder(T z) {
     if constexpr (sizeof(T) == 8) return horner(z, coefficients::kAtanhDouble);
     else return horner(z, coefficients::kAtanhFloat);
 }
@@ -22,7 +22,7 @@ struct Scaled {
 
 // Mantissa in [sqrt(1/2), sqrt(2)) for a positive finite x, subnormal ones included.
 template <class T>
-inline Scaled<T> split_log(T x) {
+[[gnu::always_inline]] inline Scaled<T> split_log(T x) {
     using F = Format<T>;
     using Int = typename F::Bits;
     const bool subnormal = x < F::kSmallestNormal;
@@ -38,7 +38,7 @@ inline Scaled<T> split_log(T x) {
 
 // log(x) for x > 0; -inf at 0, NaN below.
 template <class T>
-inline T log_of(T x) {
+[[gnu::always_inline]] inline T log_of(T x) {
     using F = Format<T>;
     const Scaled<T> x2 = split_log(x);
     const T f = x2.mantissa - T(1);
@@ -58,7 +58,7 @@ struct Log1pParts {
 };
 
 template <class T>
-inline Log1pParts<T> split_log1p(T x) {
+[[gnu::always_inline]] inline Log1pParts<T> split_log1p(T x) {
     const T u = T(1) + x;
     const T c = u > T(2) ? T(1) - (u - x) : x - (u - T(1));
     const Scaled<T> u2 = split_log(u);
@@ -70,13 +70,13 @@ inline Log1pParts<T> split_log1p(T x) {
 }
 
 template <class T>
-inline T log1p_edges(T x, T value) {
+[[gnu::always_inline]] inline T log1p_edges(T x, T value) {
     const T above = x == kInfinity<T> ? kInfinity<T> : value;
     return x > T(-1) ? above : (x == T(-1) ? -kInfinity<T> : kNaN<T>);
 }
 
 template <class T>
-inline T log1p_of(T x) {
+[[gnu::always_inline]] inline T log1p_of(T x) {
     using F = Format<T>;
     const Log1pParts<T> p = split_log1p(x);
     const T correction = p.tail + (p.k * F::kLog2Low + p.c / p.u);
@@ -87,7 +87,7 @@ inline T log1p_of(T x) {
 // have become a product. Outside, f - x = (m - u) - c with u = 2^k m, and k log 2 joins whichever part is exact: m - u for
 // k = 1 and -1, where it is a power of two times u; m below, where the two cancel.
 //
-inline double log1pmx_inside(double x) {
+[[gnu::always_inline]] inline double log1pmx_inside(double x) {
     const double u = 1 + x;
     const double c = u > 2 ? 1 - (u - x) : x - (u - 1);
     const Scaled<double> u2 = split_log(u);
@@ -104,7 +104,7 @@ inline double log1pmx_inside(double x) {
 
 // A float in double: 1 + x and x - f are exact enough as they stand. Only the polynomial is evaluated in float, because
 // its term is small beside the others.
-inline float log1pmx_inside(float x) {
+[[gnu::always_inline]] inline float log1pmx_inside(float x) {
     const double wide = x, u = 1 + wide;
     const double k = double(split_log(float(u)).exponent);
     const double f = k == 0 ? wide : u * power_of_two(-k) - 1;
@@ -114,7 +114,7 @@ inline float log1pmx_inside(float x) {
 }
 
 template <class T>
-inline T log1pmx_of(T x) {
+[[gnu::always_inline]] inline T log1pmx_of(T x) {
     const T value = log1pmx_inside(x);
     const T above = x == kInfinity<T> ? -kInfinity<T> : value;
     return x > T(-1) ? above : (x == T(-1) ? -kInfinity<T> : kNaN<T>);
@@ -128,7 +128,7 @@ struct LogRatio {
 
 // For positive finite p and q of any size: their exponents and mantissas are compared separately, p/q is never formed.
 template <class T>
-inline LogRatio split_log_ratio(T p, T q) {
+[[gnu::always_inline]] inline LogRatio split_log_ratio(T p, T q) {
     const Scaled<T> p2 = split_log(p), q2 = split_log(q);
     const T k = p2.exponent - q2.exponent;
     // Ratios between 0.4 and 2.5 need no multiple of log 2: bring p's mantissa to q's exponent instead.
@@ -141,7 +141,7 @@ inline LogRatio split_log_ratio(T p, T q) {
     return {double(left), s, double(atanh_remainder(T(s * s)))};
 }
 
-inline double log_of(const LogRatio& l) {
+[[gnu::always_inline]] inline double log_of(const LogRatio& l) {
     using F = Format<double>;
     const double twice = l.s + l.s;
     return l.k * F::kLog2High + (twice + (twice * (l.s * l.s) * l.remainder + l.k * F::kLog2Low));
