@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from kullback._core.gauss_legendre import gauss_legendre
+
 ORDER = 16
 _MIDDLE, _LAST = range(6, 10), range(12, 16)
 
@@ -46,14 +48,15 @@ class Integral(NamedTuple):
     panel_error: Tensor
 
 
-def _rule() -> tuple[list[float], list[float], list[list[float]]]:
-    """Nodes on [0, 1], weights, and normalised Legendre polynomials at the nodes, middle ones and last ones."""
-    nodes, weights = np.polynomial.legendre.leggauss(ORDER)
-    polynomials = np.polynomial.legendre.legvander(nodes, ORDER - 1) * np.sqrt(2 * np.arange(ORDER) + 1)
-    return ((nodes + 1) / 2).tolist(), (weights / 2).tolist(), polynomials[:, [*_MIDDLE, *_LAST]].tolist()
+def _polynomials() -> list[list[float]]:
+    """Normalised Legendre polynomials at the nodes, middle ones and last ones."""
+    polynomials = np.polynomial.legendre.legvander(2 * np.array(_RULE.nodes) - 1, ORDER - 1)
+    chosen: list[list[float]] = (polynomials * np.sqrt(2 * np.arange(ORDER) + 1))[:, [*_MIDDLE, *_LAST]].tolist()
+    return chosen
 
 
-_NODES, _WEIGHTS, _POLYNOMIALS = _rule()
+_RULE = gauss_legendre(ORDER)
+_POLYNOMIALS = _polynomials()
 
 
 def place_nodes(edges: Tensor) -> Nodes:
@@ -64,7 +67,7 @@ def place_nodes(edges: Tensor) -> Nodes:
         >>> round(integrate(torch.exp(nodes.at) * nodes.log_weight.exp()).value.item(), 12)
         1.718281828459
     """
-    t, weight = (torch.tensor(part, dtype=edges.dtype, device=edges.device) for part in (_NODES, _WEIGHTS))
+    t, weight = (torch.tensor(part, dtype=edges.dtype, device=edges.device) for part in _RULE)
     low, width = edges[..., :-1, None], edges.diff(dim=-1).unsqueeze(-1)
     some = width > 0
     log_width = torch.where(some, torch.log(torch.where(some, width, 1.0)), -torch.inf)

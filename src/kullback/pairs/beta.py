@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Beta, ContinuousBernoulli, Exponential, Gamma, Normal, Uniform
 
+from kullback._core.gauss_legendre import gauss_legendre
 from kullback._core.special._double_double import two_difference, two_product, two_sum
 from kullback.kernels.pair_ops import PairOp
 from kullback.pairs.dirichlet import cross_difference, dirichlet_kl
@@ -14,17 +15,8 @@ from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.special import binet, binet_bregman, expm1mx, kl_div, log1mexp, log1pmx
 
-# Gauss–Legendre with eight nodes on [0, 1]: 1e-16 for the integrals below, whose integrands vary by a third.
-_NODES = [
-    (0.01985507175123188, 0.05061426814518813),
-    (0.10166676129318664, 0.11119051722668724),
-    (0.2372337950418355, 0.15685332293894364),
-    (0.4082826787521751, 0.1813418916891810),
-    (0.5917173212478249, 0.1813418916891810),
-    (0.7627662049581645, 0.15685332293894364),
-    (0.8983332387068134, 0.11119051722668724),
-    (0.9801449282487681, 0.05061426814518813),
-]
+# Exact to 1e-16 for the integrals below, whose integrands vary by a third.
+_RULE = gauss_legendre(8)
 
 
 @register(Beta, Beta, source="KL of two-dimensional Dirichlet laws", finished=True)
@@ -103,7 +95,7 @@ def _kl_beta_gamma(p: Beta, shape: Tensor, rate: Tensor) -> Tensor:
     near = a < 0.3 * b
     short = torch.where(near, a, 0.0)
     integral = torch.zeros_like(c)
-    for node, weight in _NODES:
+    for node, weight in zip(*_RULE, strict=True):
         x = b + node * short
         integral = integral + weight * short * (1 - x) * binet(x, 2)
     direct = _stirling_mean(c) - _stirling_mean(b) + (binet(c, 1) - binet(b, 1))

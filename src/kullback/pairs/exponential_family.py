@@ -14,19 +14,18 @@ References:
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import cast
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.distributions import ExponentialFamily
 
+from kullback._core.gauss_legendre import Rule, gauss_legendre
 from kullback.pairs.parameters import working
 from kullback.pairs.registry import register
 
-_COARSE, _FINE = 20, 32
+_COARSE, _FINE = gauss_legendre(20), gauss_legendre(32)
 # The direct form loses at most one digit where it exceeds this share of its terms.
 _DIRECT = 0.1
 
@@ -35,14 +34,6 @@ def _one_family(p: type, q: type) -> bool:
     """Whether both classes are members of the same family: they share one log-normaliser."""
     own = getattr(p, "_log_normalizer", None)
     return own is getattr(q, "_log_normalizer", None) and own is not ExponentialFamily._log_normalizer
-
-
-@functools.cache
-def _nodes(count: int) -> tuple[list[float], list[float]]:
-    """Gauss–Legendre nodes t on [0, 1] and weights times (1 − t)."""
-    nodes, weights = np.polynomial.legendre.leggauss(count)
-    t = (nodes + 1) / 2
-    return t.tolist(), (weights / 2 * (1 - t)).tolist()
 
 
 @register(
@@ -62,11 +53,11 @@ def kl_exponential_family_exponential_family(p: ExponentialFamily, q: Exponentia
         """⟨Δ, ∇A⟩."""
         return cast("Tensor", torch.func.jvp(log_normalizer, theta, delta)[1])
 
-    def remainder(count: int) -> Tensor:
+    def remainder(rule: Rule) -> Tensor:
         total: Tensor = torch.zeros_like(at_p)
-        for t, weight in zip(*_nodes(count), strict=True):
+        for t, weight in zip(*rule, strict=True):
             at = tuple(a + t * d for a, d in zip(theta_p, delta, strict=True))
-            total = total + weight * torch.func.jvp(slope, at, delta)[1]
+            total = total + weight * (1 - t) * torch.func.jvp(slope, at, delta)[1]
         return total
 
     at_p, at_q, first = log_normalizer(*theta_p), log_normalizer(*theta_q), slope(*theta_p)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from kullback._core.gauss_legendre import gauss_legendre
 from kullback._core.special._precision import horner
 from kullback._core.special.polygamma import BINET_SERIES
 
@@ -16,27 +17,8 @@ _RAISE = 12
 SERIES = [-2 * (1 - 4.0**-k) * c for k, c in enumerate(BINET_SERIES, start=1)]
 _SLOPE_SERIES = [-(2 * k + 1) * c for k, c in enumerate(SERIES)]
 
-# Gauss–Legendre on [0, 1]: exact to rounding for arguments within a quarter of each other.
-_NODES = [
-    0.019855071751231884,
-    0.10166676129318664,
-    0.2372337950418355,
-    0.4082826787521751,
-    0.5917173212478249,
-    0.7627662049581645,
-    0.8983332387068134,
-    0.9801449282487681,
-]
-_WEIGHTS = [
-    0.05061426814518813,
-    0.11119051722668724,
-    0.15685332293894363,
-    0.18134189168918099,
-    0.18134189168918099,
-    0.15685332293894363,
-    0.11119051722668724,
-    0.05061426814518813,
-]
+# Exact to rounding for arguments within a quarter of each other.
+_RULE = gauss_legendre(8)
 
 
 def log_half_step(x: Tensor) -> Tensor:
@@ -66,7 +48,7 @@ def half_step_difference(x: Tensor, y: Tensor) -> Tensor:
     gap = y - x
     near = gap.abs() < 0.25 * x
     close_gap = torch.where(near, gap, 0.0).unsqueeze(-1)
-    nodes = torch.tensor(_NODES, dtype=x.dtype, device=x.device)
-    weights = torch.tensor(_WEIGHTS, dtype=x.dtype, device=x.device)
+    nodes = torch.tensor(_RULE.nodes, dtype=x.dtype, device=x.device)
+    weights = torch.tensor(_RULE.weights, dtype=x.dtype, device=x.device)
     close = (half_step_slope(x.unsqueeze(-1) + close_gap * nodes) * weights * close_gap).sum(-1)
     return torch.where(near, close, log_half_step(y) - log_half_step(x))

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from kullback._core.gauss_legendre import gauss_legendre
 from kullback.special import log1mexp, log1pmx
 
 _TERMS = 20
@@ -33,14 +33,9 @@ def _series(order: int, bernoulli: list[Fraction]) -> list[float]:
     return [float(bernoulli[2 * k] / (2 * k * math.factorial(power))) for k, power in powers]
 
 
-def _legendre(count: int) -> list[tuple[float, float]]:
-    nodes, weights = np.polynomial.legendre.leggauss(count)
-    return list(zip(((nodes + 1) / 2).tolist(), (weights / 2).tolist(), strict=True))
-
-
 # Made on import: Dynamo, which follows the functions below, must not follow these.
 _SERIES = [_series(order, _bernoulli()) for order in range(5)]
-_NODES = _legendre(14)
+_RULE = gauss_legendre(14)
 
 
 def log_sinhc(x: Tensor, order: int) -> Tensor:
@@ -86,7 +81,7 @@ def log_sinhc_bregman(a: Tensor, b: Tensor, difference: Tensor) -> tuple[Tensor,
     short = difference.abs() <= _SHORT
     step = torch.where(short, difference, 0.0)
     remainder, rise = torch.zeros_like(step), torch.zeros_like(step)
-    for t, weight in _NODES:
+    for t, weight in zip(*_RULE, strict=True):
         bend = weight * log_sinhc(a + t * step, 2)
         remainder, rise = remainder + (1 - t) * bend, rise + bend
     value = torch.where(short, step * step * remainder, _far(a, b, difference))

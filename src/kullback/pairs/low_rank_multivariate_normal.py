@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 from torch.distributions import LowRankMultivariateNormal, MultivariateNormal
 
+from kullback._core.gauss_legendre import gauss_legendre
 from kullback.pairs.multivariate_normal import SOURCE, kl_gaussian_gaussian
 from kullback.pairs.parameters import working
 from kullback.pairs.ratios import log_ratio
@@ -29,9 +30,7 @@ from kullback.pairs.registry import register
 from kullback.pairs.relative_factor import NEAR
 from kullback.special import log1pmx
 
-# Gauss–Legendre on [0, 1].
-_NODES = [0.019855071751231884, 0.10166676129318664, 0.2372337950418355, 0.4082826787521751]
-_WEIGHTS = [0.05061426814518813, 0.11119051722668724, 0.15685332293894363, 0.18134189168918099]
+_RULE = gauss_legendre(8)
 # Scales below this are not divided out of V.
 _TINY = 1e-30
 
@@ -130,8 +129,8 @@ def _second_order(c: _Change) -> tuple[Tensor, Tensor]:
     m = s @ (v.mT @ (v / (1 + rho)))
     near = m.detach().square().sum((-2, -1)) < NEAR
     m = torch.where(near[..., None, None], m, 0.0)
-    nodes = torch.tensor(_NODES + [1 - t for t in reversed(_NODES)], dtype=m.dtype, device=m.device)
-    weights = torch.tensor(_WEIGHTS + _WEIGHTS[::-1], dtype=m.dtype, device=m.device)
+    nodes = torch.tensor(_RULE.nodes, dtype=m.dtype, device=m.device)
+    weights = torch.tensor(_RULE.weights, dtype=m.dtype, device=m.device)
     each = m.unsqueeze(-3)
     tilted = torch.linalg.solve(
         _eye(4 * k, m) + nodes[:, None, None] * each, each.expand(*batch, len(nodes), 4 * k, 4 * k)

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from torch.distributions import VonMises
 
+from kullback._core.gauss_legendre import gauss_legendre
 from kullback._core.special._debye import hankel, is_far_above
 from kullback._core.special._derivatives import attach, split_point
 from kullback._core.special._double_double import two_difference
-from kullback._core.special._quadrature import NODES_16, WEIGHTS_16
 from kullback._core.special.bessel import _ratio
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
@@ -26,6 +26,7 @@ from kullback.special import bessel_ratio, log_iv, log_ive
 _NEAR = 4.0
 # Up to here log I₀ itself, beyond it e^(−x)·I₀ keeps the digits.
 _SCALED_FROM = 10.0
+_RULE = gauss_legendre(16)
 
 
 @register(VonMises, VonMises, source="Bregman divergence of log I₀ + 2κ_q·(I₁/I₀)(κ_p)·sin²(Δμ/2)")
@@ -48,8 +49,8 @@ def log_i0_bregman(x: Tensor, y: Tensor) -> Tensor:
     at_x, at_y = _ratio(zero, x0), _ratio(zero, y0)
     near = (y0 <= _NEAR * x0) & (x0 <= _NEAR * y0)
     near_gap = torch.where(near, gap, 0.0)
-    nodes = torch.tensor(NODES_16, dtype=x0.dtype, device=x0.device)
-    weights = torch.tensor(WEIGHTS_16, dtype=x0.dtype, device=x0.device)
+    nodes = torch.tensor(_RULE.nodes, dtype=x0.dtype, device=x0.device)
+    weights = torch.tensor(_RULE.weights, dtype=x0.dtype, device=x0.device)
     between = x0.unsqueeze(-1) + near_gap.unsqueeze(-1) * nodes
     slopes = _ratio(torch.zeros_like(between), between).first * weights
     remainder = near_gap * near_gap * (slopes * (1 - nodes)).sum(-1)

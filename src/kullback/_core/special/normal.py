@@ -11,12 +11,13 @@ import math
 import torch
 from torch import Tensor
 
+from kullback._core.gauss_legendre import gauss_legendre
 from kullback._core.special._derivatives import attach, split_point
 from kullback._core.special._double_double import two_difference, two_product, two_sum
 from kullback._core.special._precision import horner, widen
-from kullback._core.special._quadrature import NODES_16, WEIGHTS_16
 
 _DENSITY_AT_0 = 1 / math.sqrt(2 * math.pi)
+_RULE = gauss_legendre(16)
 
 # (1+t)·M(t) and (1+t)·(1/M(t) - t) in powers of (t-4)/(t+4): Chebyshev fits over 0 ≤ t < ∞, truncation below 1e-18.
 _MILLS = [
@@ -138,8 +139,8 @@ class _Interval:
     @staticmethod
     def _narrow(a: Tensor, b: Tensor, width: Tensor, centre: Tensor) -> tuple[Tensor, ...]:
         """Φ(b) - Φ(a) = φ(c)·w·∫₀¹ e^(-(wτ)²/8)·cosh(c·w·τ/2)dτ with centre c and width w."""
-        nodes = torch.tensor(NODES_16, dtype=a.dtype, device=a.device)
-        weights = torch.tensor(WEIGHTS_16, dtype=a.dtype, device=a.device)
+        nodes = torch.tensor(_RULE.nodes, dtype=a.dtype, device=a.device)
+        weights = torch.tensor(_RULE.weights, dtype=a.dtype, device=a.device)
         half = 0.5 * width.unsqueeze(-1) * nodes
         mean = (torch.exp(-0.5 * half * half) * torch.cosh(centre.unsqueeze(-1) * half) * weights).sum(-1)
         relative = width * mean
