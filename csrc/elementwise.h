@@ -6,6 +6,7 @@
 #include "abi.h"
 #include "pairs/call.h"
 #include "pairs/factors.h"
+#include "pairs/program.h"
 #include "rows/call.h"
 
 namespace kullback {
@@ -33,6 +34,7 @@ struct InstructionSet {
     const PairFunction* pairs;
     const int32_t* pair_count;
     const FactorKernels* factors;
+    const ProgramKernels* programs;
 };
 
 }  // namespace kullback

@@ -1,5 +1,14 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from torch import Tensor
 
 def bind(address: int, function: int, arity: int) -> Callable[..., Tensor]: ...
+def bind_pair(
+    entry: int,
+    program: int,
+    keep_alive: object,
+    inputs: Sequence[tuple[int, list[str], int]],
+    absent: Sequence[tuple[int, list[str]]],
+    partial: bool,
+) -> Callable[..., Any]: ...

@@ -51,6 +51,7 @@ class Elementwise:
             native=forward,
             backward=backward,
             fake=_fake,
+            slopes=gradients,
         )
 
     def __call__(self, *arguments: Tensor | float) -> Tensor:

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-ABI_VERSION = 6
+ABI_VERSION = 7
 
 _FILE_NAMES = {"win32": "libkullback_native.dll", "darwin": "libkullback_native.dylib"}
 
@@ -83,6 +83,8 @@ def _declare(library: ctypes.CDLL) -> None:
     library.kullback_pair_index.argtypes = [ctypes.c_char_p]
     for pair in (library.kullback_pair_forward, library.kullback_pair_backward, library.kullback_compare_factors):
         pair.argtypes = [ctypes.c_char_p]
+    for program in (library.kullback_program_opcode, library.kullback_program_check, library.kullback_program_run):
+        program.argtypes = [ctypes.c_char_p]
 
 
 def _candidates(name: str) -> list[Path]:

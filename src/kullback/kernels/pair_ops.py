@@ -45,6 +45,7 @@ class PairOp:
             native=self._forward,
             backward=self._backward,
             fake=self._fake,
+            slopes=arguments,
         )
         library = _native.library()
         if library is not None:
@@ -83,10 +84,10 @@ class PairOp:
     def _forward(self, *tensors: Tensor) -> Tensor:
         first = tensors[0]
         parameters = self._parameters(tensors)
-        count = _common_count(parameters)
+        count = common_count(parameters)
         if count < 0:
             value = first.new_empty(self._shape(tensors))
-            rows, columns, operands, held = _lay_out(parameters, value.shape)
+            rows, columns, operands, held = lay_out(parameters, value.shape)
         else:
             value, rows, columns, held = torch.empty_like(parameters[0]), 1, count, parameters
             operands = [number for t in parameters for number in (t.data_ptr(), 0, 1)]
@@ -107,7 +108,7 @@ class PairOp:
     def _backward(self, grads: Sequence[Tensor], saved: Sequence[Tensor], needs: Sequence[bool]) -> list[Tensor | None]:
         (grad,), shape = grads, grads[0].shape
         parameters = self._parameters(saved)
-        rows, columns, operands, held = _lay_out([grad, *parameters], shape)
+        rows, columns, operands, held = lay_out([grad, *parameters], shape)
         found = [
             grad.new_empty((*shape, self.parts) if self.parts else shape, dtype=t.dtype) if need else None
             for t, need in zip(saved, needs, strict=True)
@@ -135,7 +136,7 @@ class PairOp:
         ]
 
 
-def _common_count(tensors: Sequence[Tensor]) -> int:
+def common_count(tensors: Sequence[Tensor]) -> int:
     """The number of elements if all tensors are contiguous and of one shape, else -1."""
     shape = tensors[0].shape
     for tensor in tensors:
@@ -144,7 +145,7 @@ def _common_count(tensors: Sequence[Tensor]) -> int:
     return tensors[0].numel()
 
 
-def _lay_out(tensors: Sequence[Tensor], shape: torch.Size) -> tuple[int, int, list[int], Sequence[Tensor]]:
+def lay_out(tensors: Sequence[Tensor], shape: torch.Size) -> tuple[int, int, list[int], Sequence[Tensor]]:
     """Rows and columns of the result; pointer, row and column stride of each operand; the tensors pointed into.
 
     Operands are read in place where two strides suffice.
@@ -162,7 +163,7 @@ def _lay_out(tensors: Sequence[Tensor], shape: torch.Size) -> tuple[int, int, li
         else:
             merged.append([size, *steps])
     if len(merged) > 2:
-        return _lay_out([t.contiguous() for t in expanded], shape)
+        return lay_out([t.contiguous() for t in expanded], shape)
     one = [1, *(0 for _ in tensors)]
     columns, rows = (*merged, one, one)[:2]
     operands: list[int] = []

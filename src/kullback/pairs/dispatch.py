@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from kullback._core.errors import InputTypeError, NoRouteError, ShapeError, explain_problem
-from kullback.pairs import registry, support
+from kullback.pairs import quick, registry, support
 from kullback.pairs.parameters import result_dtype, tensors_of
 
 
@@ -50,6 +50,17 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
         >>> kl_divergence(Normal(0.0, 1.0), Normal(1.0, 2.0))
         tensor(0.4431)
     """
+    if not torch.compiler.is_compiling():
+        ways = registry.quick.get((type(p), type(q)))
+        if ways is not None:
+            found = ways.short(p, q)
+            if found is not NotImplemented:
+                return cast("Tensor", found)
+        else:
+            ways = quick.ways_for(p, q) if isinstance(p, Distribution) and isinstance(q, Distribution) else None
+        found = None if ways is None else ways.long(p, q, answer)
+        if found is not None:
+            return cast("Tensor", found)
     rule = registry.find(type(p), type(q))
     if rule is not None and rule.finished and p.batch_shape == q.batch_shape and p.event_shape == q.event_shape:
         return cast("Tensor", rule.formula(p, q))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -71,6 +71,7 @@ class Rule(NamedTuple):
 
 _rules: dict[tuple[type, type], Rule] = {}
 _resolved: dict[tuple[type, type], Rule | None] = {}  # answers of `find` since the last change of the rules
+quick: dict[tuple[type, type], Any] = {}  # recorded formulas (`quick.Ways`) since the last change of the rules
 _general: list[Callable[[Distribution, Distribution], Rule | None]] = []
 
 
@@ -157,12 +158,14 @@ def add(rule: Rule) -> None:
         )
     _rules[rule.p, rule.q] = rule
     _resolved.clear()
+    quick.clear()
 
 
 def remove(p: type, q: type) -> None:
     """Forget the formula registered for exactly these two classes."""
     del _rules[p, q]
     _resolved.clear()
+    quick.clear()
 
 
 def rules() -> list[Rule]:

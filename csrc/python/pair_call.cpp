@@ -1,0 +1,186 @@
+#include "pair_call.h"
+
+#include <vector>
+
+#include "../pairs/program.h"
+#include "questions.h"
+
+namespace {
+
+using kullback::Program;
+using kullback::ProgramCall;
+using Entry = int32_t (*)(const ProgramCall*);
+
+struct Path {
+    int side;
+    std::vector<PyObject*> names;
+    int64_t parts;
+};
+
+struct Bound {
+    Entry entry;
+    const Program* program;
+    PyObject* keep_alive;
+    std::vector<Path> inputs, absent;
+    bool partial;
+};
+
+// What an object's own dictionary holds under a path of names; a borrowed reference, or null (perhaps after an exception).
+PyObject* find_in(PyObject* object, const std::vector<PyObject*>& names) {
+    for (PyObject* name : names) {
+        const Owned dictionary(PyObject_GenericGetDict(object, nullptr));
+        object = dictionary ? PyDict_GetItemWithError(dictionary.get(), name) : nullptr;
+        if (object == nullptr) return nullptr;
+    }
+    return object;
+}
+
+int same_batch_shape(PyObject* p, PyObject* q) {
+    const std::vector<PyObject*> name{name_.batch_shape};
+    PyObject *of_p = find_in(p, name), *of_q = find_in(q, name);
+    if (of_p == nullptr || of_q == nullptr) return PyErr_Occurred() ? -1 : 0;
+    return of_p == of_q ? 1 : PyObject_RichCompareBool(of_p, of_q, Py_EQ);
+}
+
+int64_t number_of(PyObject* tensor) {
+    const Owned numel(method(tensor, name_.numel));
+    return numel ? PyLong_AsLongLong(numel.get()) : -1;
+}
+
+// Fills in the operands, the dtype and the count; `like` becomes a tensor of the result's shape and dtype, or stays null.
+int read_inputs(const Bound& bound, PyObject* const* laws, ProgramCall* call, PyObject** like, PyObject** any) {
+    const int grad_enabled = is(Owned(PyObject_CallNoArgs(torch_.grad_enabled)), Py_True);
+    if (grad_enabled < 0) return -1;
+    int next = 0;
+    for (const Path& path : bound.inputs) {
+        PyObject* const tensor = find_in(laws[path.side], path.names);
+        if (tensor == nullptr) return PyErr_Occurred() ? -1 : 0;
+        void* address = nullptr;
+        const int found = find_elements(tensor, grad_enabled == 1, &address);
+        if (found != 1) return found;
+        const int64_t each = path.parts ? path.parts : 1, count = number_of(tensor);
+        if (count < 0) return -1;
+        if (next == 0) {
+            Owned first(PyObject_GetAttr(tensor, name_.dtype));
+            if (!first) return -1;
+            if (first.get() != torch_.float32 && first.get() != torch_.float64) return 0;
+            call->dtype = first.get() == torch_.float64 ? 0 : 1, call->columns = count / each;
+            *any = tensor;
+        } else {
+            const int alike = is(Owned(PyObject_GetAttr(tensor, name_.dtype)), call->dtype == 0 ? torch_.float64 : torch_.float32);
+            if (alike != 1) return alike;
+        }
+        if (count == 0 || count != call->columns * each) return 0;
+        if (path.parts == 0) *like = tensor;
+        const int64_t size = call->dtype == 0 ? 8 : 4;
+        for (int64_t k = 0; k < each; ++k) {
+            call->inputs[next++] = {static_cast<const char*>(address) + k * size, each == 1 ? count : 0, each};
+        }
+    }
+    return 1;
+}
+
+template <class T>
+bool has_nan(const void* data, int64_t count) {
+    const T* values = static_cast<const T*>(data);
+    bool found = false;
+    for (int64_t i = 0; i < count; ++i) found |= values[i] != values[i];
+    return found;
+}
+
+PyObject* make_output(PyObject* like, PyObject* any, PyObject* law) {
+    if (like != nullptr) return PyObject_CallFunctionObjArgs(torch_.empty_like, like, nullptr);
+    PyObject* const shape = find_in(law, {name_.batch_shape});
+    return shape == nullptr ? nullptr : PyObject_CallMethodObjArgs(any, name_.new_empty, shape, nullptr);
+}
+
+PyObject* run(const Bound& bound, ProgramCall& call, PyObject* like, PyObject* any, PyObject* law) {
+    call.program = bound.program, call.rows = 1, call.threads = 1;
+    if (call.columns > kSmall) {
+        const Owned setting(PyObject_CallNoArgs(torch_.threads));
+        if (!setting) return nullptr;
+        call.threads = PyLong_AsLong(setting.get());
+    }
+    Owned output(make_output(like, any, law));
+    const Owned pointer(output ? method(output.get(), name_.data_ptr) : nullptr);
+    if (!pointer) return nullptr;
+    call.outputs[0] = {PyLong_AsVoidPtr(pointer.get()), 1};
+    int32_t status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = bound.entry(&call);
+    Py_END_ALLOW_THREADS;
+    if (status != 0) return PyErr_Format(PyExc_RuntimeError, "a recorded program refused its arguments (status %d)", status);
+    const void* const data = call.outputs[0].data;
+    if (bound.partial && (call.dtype == 0 ? has_nan<double>(data, call.columns) : has_nan<float>(data, call.columns))) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    return output.release();
+}
+
+PyObject* call(PyObject* self, PyObject* const* laws, Py_ssize_t count) {
+    const auto* bound = static_cast<const Bound*>(PyCapsule_GetPointer(self, nullptr));
+    if (bound == nullptr) return nullptr;
+    ProgramCall request{};
+    PyObject *like = nullptr, *any = nullptr;
+    int ordinary = count == 2 ? nobody_follows() : 0;
+    for (const Path& path : bound->absent) {
+        if (ordinary == 1 && find_in(laws[path.side], path.names) != nullptr) ordinary = 0;
+    }
+    if (ordinary == 1) ordinary = same_batch_shape(laws[0], laws[1]);
+    if (ordinary == 1) ordinary = read_inputs(*bound, laws, &request, &like, &any);
+    if (ordinary < 0 || PyErr_Occurred()) return nullptr;
+    if (ordinary == 0) Py_RETURN_NOTIMPLEMENTED;
+    return run(*bound, request, like, any, laws[0]);
+}
+
+PyMethodDef call_method = {"pair_call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)), METH_FASTCALL,
+                           "The divergence of two distributions, or NotImplemented."};
+
+// Appends the entries (side, names, ...) of a list; false after an exception.
+bool read_paths(PyObject* list, std::vector<Path>* paths) {
+    for (Py_ssize_t i = 0; i < PyList_Size(list); ++i) {
+        PyObject* const entry = PyList_GetItem(list, i);
+        PyObject* names;
+        Path path{0, {}, 0};
+        if (!PyArg_ParseTuple(entry, "iO|L", &path.side, &names, &path.parts)) return false;
+        for (Py_ssize_t k = 0; k < PyList_Size(names); ++k) {
+            PyObject* name = PyList_GetItem(names, k);
+            Py_INCREF(name);
+            path.names.push_back(name);
+        }
+        paths->push_back(path);
+    }
+    return !PyErr_Occurred();
+}
+
+void release(Bound* bound) {
+    for (const auto* paths : {&bound->inputs, &bound->absent}) {
+        for (const Path& path : *paths) {
+            for (PyObject* name : path.names) Py_DECREF(name);
+        }
+    }
+    Py_XDECREF(bound->keep_alive);
+    delete bound;
+}
+
+}  // namespace
+
+PyObject* bind_pair(PyObject*, PyObject* args) {
+    unsigned long long entry, program;
+    PyObject *keep_alive, *inputs, *absent;
+    int partial;
+    if (!PyArg_ParseTuple(args, "KKOOOp", &entry, &program, &keep_alive, &inputs, &absent, &partial)) return nullptr;
+    Py_INCREF(keep_alive);
+    auto* bound = new Bound{reinterpret_cast<Entry>(static_cast<uintptr_t>(entry)),
+                            reinterpret_cast<const Program*>(static_cast<uintptr_t>(program)), keep_alive, {}, {}, partial != 0};
+    if (!read_paths(inputs, &bound->inputs) || !read_paths(absent, &bound->absent)) {
+        release(bound);
+        return nullptr;
+    }
+    Owned capsule(PyCapsule_New(bound, nullptr, [](PyObject* c) { release(static_cast<Bound*>(PyCapsule_GetPointer(c, nullptr))); }));
+    if (!capsule) {
+        release(bound);
+        return nullptr;
+    }
+    return PyCFunction_NewEx(&call_method, capsule.get(), nullptr);
+}

@@ -1,0 +1,108 @@
+"""The short way for pairs of univariate laws: a formula that was recorded once, run natively ever after.
+
+The first call with two classes of torch's records their formula (`recording`); later calls read the parameters and run it
+in one pass. A pair whose formula is no elementwise function of parameters, an integral say, is remembered as such and
+always takes the long way, and so does whatever a transform, the compiler or another device follows. A change of the rules
+(`register_kl`) forgets everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
+
+from torch import Tensor
+from torch.distributions import Distribution, Independent, MixtureSameFamily, TransformedDistribution
+
+from kullback.kernels import native
+from kullback.kernels.levels import is_plain, tracer_active, transform_active
+from kullback.pairs import registry
+from kullback.pairs.parameters import gives_logits
+from kullback.pairs.recording import Answer, Recording, record
+
+Short = Callable[[Distribution, Distribution], Any]
+
+# Classes whose objects differ in more than parameters.
+_STRUCTURES = (Independent, MixtureSameFamily, TransformedDistribution)
+
+
+class Ways:
+    """What is known of two classes: a recorded formula for each choice of given parameters, or that there is none.
+
+    Attributes:
+        short: The formula in C, for dense parameters without gradients; NotImplemented where it declines.
+    """
+
+    def __init__(self) -> None:
+        self.short: Short = _declines
+        self._known: dict[tuple[bool, bool], _Way | None] = {}
+
+    def long(self, p: Distribution, q: Distribution, answer: Answer) -> Tensor | None:
+        """The answer by a recorded formula, recorded now if need be; None where there is no such way."""
+        if transform_active() or tracer_active():
+            return None
+        choice = gives_logits(p), gives_logits(q)
+        if choice not in self._known:
+            recording = record(p, q, answer)
+            self._known[choice] = None if recording is None else _Way(recording)
+            if recording is not None and self.short is _declines:
+                self.short = _bind(recording)
+        way = self._known[choice]
+        return None if way is None else way(p, q)
+
+
+class _Way:
+    def __init__(self, recording: Recording) -> None:
+        self._program, readings, self._partial = recording
+        self._get = [attrgetter(path) for reading in readings for path in reading.paths]
+        self._of_p = len(readings[0].paths)
+
+    def __call__(self, p: Distribution, q: Distribution) -> Tensor | None:
+        tensors = [get(p if i < self._of_p else q) for i, get in enumerate(self._get)]
+        if not all(map(is_plain, tensors)):
+            return None
+        try:
+            self._program.shape(tensors)
+        except RuntimeError:  # shapes that do not broadcast: the long way explains it
+            return None
+        if self._partial and bool(self._program.run_forward([t.detach().double() for t in tensors]).isnan().any()):
+            return None
+        return self._program(*tensors)
+
+
+def ways_for(p: Distribution, q: Distribution) -> Ways | None:
+    """An entry for the classes of two objects, made now; None for what is never answered this way."""
+    if native.library() is None or not (_is_plain_law(p) and _is_plain_law(q)):
+        return None
+    rule = registry.find(type(p), type(q))
+    if rule is not None and rule.method == "user":
+        return None
+    ways = registry.quick[type(p), type(q)] = Ways()
+    return ways
+
+
+def _is_plain_law(d: Distribution) -> bool:
+    """A univariate class of torch's own: nothing but its parameters tells two of its objects apart."""
+    kind = type(d)
+    of_torch = kind.__module__.startswith("torch.distributions.") and kind not in _STRUCTURES
+    return of_torch and not d.event_shape and d.batch_shape.numel() > 0
+
+
+def _declines(p: Distribution, q: Distribution) -> Any:
+    del p, q
+    return NotImplemented
+
+
+def _bind(recording: Recording) -> Short:
+    """The short way in C, where it was built."""
+    try:
+        from kullback.kernels import _dense_call
+    except ImportError:
+        return _declines
+    sides = list(enumerate(recording.readings))
+    inputs = [(side, path.split("."), n) for side, r in sides for path, n in zip(r.paths, r.parts, strict=True)]
+    absent = [(side, path.split(".")) for side, r in sides for path in r.absent]
+    packed = recording.program.forward
+    bound: Short = _dense_call.bind_pair(packed.entry, packed.address, packed, inputs, absent, recording.partial)
+    return bound

@@ -1,0 +1,213 @@
+"""The formula of two classes as a program: recorded on copies of two distributions whose parameters are examples.
+
+What is recorded is the whole answer, the test of supports included. Of two laws that are infinite apart because of where
+they live, only that test is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
+
+import torch
+from torch import Tensor
+from torch.distributions import Distribution, LogNormal
+
+from kullback.kernels.program import Program, TooLargeError
+from kullback.kernels.recorder import LENGTH, Recorder, RefusedError, Value
+from kullback.pairs import registry, support
+from kullback.pairs.parameters import gives_logits, working
+
+Answer = Callable[[Distribution, Distribution], tuple[Tensor, Tensor | None, str]]
+_CHOICES = ("probs", "logits")  # of which a maker gives one, and torch adds the other
+
+
+class Reading(NamedTuple):
+    """Which tensors of a distribution a program takes.
+
+    Attributes:
+        paths: Where they are, by attribute names joined with dots.
+        parts: How many parameters each holds along its last dimension, 0 if it is one itself.
+        absent: Attributes that must not be there, because the formula would then read others.
+    """
+
+    paths: tuple[str, ...]
+    parts: tuple[int, ...]
+    absent: tuple[str, ...]
+
+
+class Recording(NamedTuple):
+    """A recorded formula.
+
+    Attributes:
+        program: The function of the parameters that were read.
+        readings: Of p and of q.
+        partial: It only says where the answer is infinite, and NaN where it is not.
+    """
+
+    program: Program
+    readings: tuple[Reading, Reading]
+    partial: bool
+
+
+def record(p: Distribution, q: Distribution, answer: Answer) -> Recording | None:
+    """The formula that answers two objects, as a function of their parameters; None if it is no elementwise one."""
+    with torch.inference_mode(mode=False), torch.enable_grad():
+        try:
+            return _record(p, q, answer)
+        except (RefusedError, TooLargeError):
+            return None
+
+
+def _record(p: Distribution, q: Distribution, answer: Answer) -> Recording:
+    rule = registry.find(type(p), type(q))
+    partial = _infinite_by_support(p, q, rule, answer)
+    if not partial and (rule is None or not _has_formula(rule, p, q)):
+        raise RefusedError("no formula of its own")
+    examples = _Example(p), _Example(q)
+
+    def formula(*laws: Distribution) -> Tensor:
+        return _where_infinite(*laws) if partial else answer(laws[0], laws[1])[0]
+
+    leaves = [leaf for example in examples for leaf in example.leaves.values()]
+    grad = torch.rand(LENGTH, dtype=torch.float64)
+    with Recorder() as recorder:
+        for tensor in (*leaves, grad):
+            recorder.input(tensor)
+        value = formula(*(example.law for example in examples))
+        if value.shape != (LENGTH,):
+            raise RefusedError(f"a value of shape {tuple(value.shape)}")
+        found: Sequence[Tensor | None] = [None] * len(leaves)
+        if value.requires_grad:
+            found = torch.autograd.grad(value, leaves, grad, allow_unused=True)
+    node, slopes = recorder.node(value), [_spread(recorder.node(g), leaf) for g, leaf in zip(found, leaves, strict=True)]
+    assert isinstance(node, int)
+    used = recorder.keep_inputs([node, *(n for slope in slopes for n in slope)], _at_least_one(examples))
+
+    def of_tensors(*tensors: Tensor) -> Tensor:
+        given = iter(tensors)
+        every = [next(given) if keep else leaf.detach()[:1] for leaf, keep in zip(leaves, used, strict=True)]
+        count = len(examples[0].leaves)
+        return formula(examples[0].rebuilt(every[:count]), examples[1].rebuilt(every[count:]))
+
+    kept = [i for i, keep in enumerate(used) if keep]
+    gradients = [n for i in kept for n in slopes[i]]
+    program = Program(
+        recorder.graph, node, gradients, parts=[_parts(leaves[i]) for i in kept], formula=of_tensors
+    )
+    count = len(examples[0].leaves)
+    readings = examples[0].reading(used[:count]), examples[1].reading(used[count:])
+    return Recording(program, readings, partial)
+
+
+def _has_formula(rule: registry.Rule, p: Distribution, q: Distribution) -> bool:
+    # Whether two transforms cancel depends on more than parameters; those of a LogNormal are always the same.
+    return rule.method == "closed form" or (type(p) is type(q) is LogNormal)
+
+
+def _infinite_by_support(p: Distribution, q: Distribution, rule: registry.Rule | None, answer: Answer) -> bool:
+    """Whether these two are infinite everywhere because p's support is not inside q's, and no formula says otherwise.
+
+    A law of counts may be a single atom, which is inside where its support is not.
+    """
+    inner, outer = support.interval(p), support.interval(q)
+    if inner is None or outer is None or (inner.discrete and outer.discrete) or (rule is not None and rule.decides_support):
+        return False
+    if support.nested(inner, outer) is False:
+        return True
+    return rule is None and answer(p, q)[2] == "infinite"
+
+
+def _where_infinite(p: Distribution, q: Distribution) -> Tensor:
+    """Infinity where p's support is not inside q's, else NaN."""
+    inside = support.contained(p, q)
+    infinite = torch.full((LENGTH,), math.inf, dtype=torch.float64)
+    return torch.where(inside, math.nan, infinite) if isinstance(inside, Tensor) else infinite
+
+
+def _parts(leaf: Tensor) -> int:
+    return leaf.shape[1] if leaf.dim() == 2 else 0
+
+
+def _spread(value: Value, leaf: Tensor) -> tuple[int, ...]:
+    """One node per parameter that a tensor holds; where there is no gradient, one zero for all."""
+    return value if isinstance(value, tuple) else (value,) * (_parts(leaf) or 1)
+
+
+def _at_least_one(examples: Sequence[_Example]) -> list[int]:
+    """An input of each side, whose shape and dtype count even if the value does not depend on it."""
+    found, at = [], 0
+    for example in examples:
+        found.append(at)
+        at += len(example.leaves)
+    return found
+
+
+class _Example:
+    """A copy of a distribution whose parameters are leaves of the example length.
+
+    Attributes:
+        leaves: By the path under which an object of this class has the parameter.
+        law: The copy.
+    """
+
+    def __init__(self, d: Distribution) -> None:
+        self.leaves: dict[str, Tensor] = {}
+        self._copies: dict[int, Tensor] = {}
+        self._absent: list[str] = []
+        self.law = self._copy(d, "")
+        if not self.leaves:
+            raise RefusedError("a law without parameters")
+
+    def reading(self, used: Sequence[bool]) -> Reading:
+        """How an object of this class is read."""
+        kept = [(path, _parts(leaf)) for (path, leaf), keep in zip(self.leaves.items(), used, strict=True) if keep]
+        return Reading(tuple(path for path, _ in kept), tuple(part for _, part in kept), tuple(self._absent))
+
+    def rebuilt(self, tensors: Sequence[Tensor]) -> Distribution:
+        """The same law with other parameters."""
+        return _replaced(self.law, dict(zip(map(id, self.leaves.values()), tensors, strict=True)))
+
+    def _copy(self, d: Distribution, prefix: str) -> Distribution:
+        state = dict(vars(d))
+        if any(name in state for name in _CHOICES):
+            other = "probs" if gives_logits(d) else "logits"
+            state.pop(other, None)
+            self._absent.append(prefix + other)
+        # Tensors of its own first, so that a parameter is read where it is nearest.
+        for name, value in sorted(state.items(), key=lambda item: not isinstance(item[1], Tensor)):
+            if isinstance(value, Tensor) and value.is_floating_point():
+                state[name] = self._leaf(value, prefix + name, value.dim() - len(d.batch_shape))
+            elif isinstance(value, Distribution):
+                state[name] = self._copy(value, f"{prefix}{name}.")
+        return _made(type(d), state, torch.Size([LENGTH]))
+
+    def _leaf(self, value: Tensor, path: str, event_dims: int) -> Tensor:
+        if id(value) not in self._copies:
+            if event_dims not in {0, 1}:
+                raise RefusedError("a parameter that is no vector")
+            first = value.detach().reshape(-1, *value.shape[value.dim() - event_dims :])[:1]
+            leaf = working(first).expand(LENGTH, *first.shape[1:]).clone().requires_grad_()
+            self._copies[id(value)] = self.leaves[path] = leaf
+        return self._copies[id(value)]
+
+
+def _replaced(d: Distribution, tensors: dict[int, Tensor]) -> Distribution:
+    state = dict(vars(d))
+    for name, value in state.items():
+        if isinstance(value, Tensor):
+            state[name] = tensors.get(id(value), value)
+        elif isinstance(value, Distribution):
+            state[name] = _replaced(value, tensors)
+    event_dims = len(d.event_shape)
+    shapes = [t.shape[: t.dim() - event_dims] for t in state.values() if isinstance(t, Tensor)]
+    inner = [part.batch_shape for part in state.values() if isinstance(part, Distribution)]
+    return _made(type(d), state, torch.broadcast_shapes(*shapes, *inner))  # type: ignore[no-untyped-call]
+
+
+def _made(kind: type[Distribution], state: dict[str, object], batch_shape: torch.Size) -> Distribution:
+    """An object without going through its constructor, which would validate and derive anew."""
+    made = cast("Distribution", object.__new__(kind))
+    vars(made).update(state, _batch_shape=batch_shape)
+    return made
