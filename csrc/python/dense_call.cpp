@@ -116,8 +116,15 @@ bool look_up_torch() {
               find(t, {"float32"}), find(t, {"_C", "_are_functorch_transforms_active"}),
               find(t, {"_C", "_len_torch_dispatch_stack"}), find(t, {"_C", "_get_tracing_state"}),
               find(t, {"autograd", "forward_ad"}), find(t, {"is_grad_enabled"}), find(t, {"get_num_threads"}),
-              find(t, {"empty_like"})};
-    return !PyErr_Occurred();
+              find(t, {"empty_like"}), nullptr};
+    if (PyErr_Occurred()) return false;
+    const Owned exchange(PyObject_GetAttrString(torch_.tensor, "__dlpack_c_exchange_api__"));
+    if (!exchange) PyErr_Clear();
+    if (exchange && PyCapsule_IsValid(exchange.get(), "dlpack_exchange_api")) {
+        const auto* table = static_cast<const DlExchange*>(PyCapsule_GetPointer(exchange.get(), "dlpack_exchange_api"));
+        if (table->major == 1 && table->look != nullptr) torch_.exchange = table;
+    }
+    return true;
 }
 
 bool intern_names() {

@@ -42,12 +42,7 @@ int same_batch_shape(PyObject* p, PyObject* q) {
     return of_p == of_q ? 1 : PyObject_RichCompareBool(of_p, of_q, Py_EQ);
 }
 
-int64_t number_of(PyObject* tensor) {
-    const Owned numel(method(tensor, name_.numel));
-    return numel ? PyLong_AsLongLong(numel.get()) : -1;
-}
-
-// Fills in the operands, the dtype and the count; `like` becomes a tensor of the result's shape and dtype, or stays null.
+// Fills in the operands, the dtype and the count; `like` becomes a tensor of the result's shape, or stays null.
 int read_inputs(const Bound& bound, PyObject* const* laws, ProgramCall* call, PyObject** like, PyObject** any) {
     const int grad_enabled = is(Owned(PyObject_CallNoArgs(torch_.grad_enabled)), Py_True);
     if (grad_enabled < 0) return -1;
@@ -55,26 +50,19 @@ int read_inputs(const Bound& bound, PyObject* const* laws, ProgramCall* call, Py
     for (const Path& path : bound.inputs) {
         PyObject* const tensor = find_in(laws[path.side], path.names);
         if (tensor == nullptr) return PyErr_Occurred() ? -1 : 0;
-        void* address = nullptr;
-        const int found = find_elements(tensor, grad_enabled == 1, &address);
-        if (found != 1) return found;
-        const int64_t each = path.parts ? path.parts : 1, count = number_of(tensor);
-        if (count < 0) return -1;
-        if (next == 0) {
-            Owned first(PyObject_GetAttr(tensor, name_.dtype));
-            if (!first) return -1;
-            if (first.get() != torch_.float32 && first.get() != torch_.float64) return 0;
-            call->dtype = first.get() == torch_.float64 ? 0 : 1, call->columns = count / each;
-            *any = tensor;
-        } else {
-            const int alike = is(Owned(PyObject_GetAttr(tensor, name_.dtype)), call->dtype == 0 ? torch_.float64 : torch_.float32);
-            if (alike != 1) return alike;
-        }
-        if (count == 0 || count != call->columns * each) return 0;
-        if (path.parts == 0) *like = tensor;
+        Elements found;
+        const int ordinary = look_at(tensor, grad_enabled == 1, &found);
+        if (ordinary != 1) return ordinary;
+        const int64_t each = path.parts ? path.parts : 1;
+        if (next == 0) *any = tensor, call->dtype = found.dtype, call->columns = found.count / each;
+        if (found.dtype != call->dtype || found.count == 0 || found.count != call->columns * each) return 0;
+        const bool repeats = found.repeated && each == 1;
+        if (!found.contiguous && !repeats) return 0;
+        if (path.parts == 0 && found.contiguous) *like = tensor;
         const int64_t size = call->dtype == 0 ? 8 : 4;
         for (int64_t k = 0; k < each; ++k) {
-            call->inputs[next++] = {static_cast<const char*>(address) + k * size, each == 1 ? count : 0, each};
+            const void* const data = static_cast<const char*>(found.data) + k * size;
+            call->inputs[next++] = {data, each == 1 && found.contiguous ? found.count : 0, found.contiguous ? each : 0};
         }
     }
     return 1;
@@ -94,6 +82,17 @@ PyObject* make_output(PyObject* like, PyObject* any, PyObject* law) {
     return shape == nullptr ? nullptr : PyObject_CallMethodObjArgs(any, name_.new_empty, shape, nullptr);
 }
 
+template <class T>
+void fill(void* data, int64_t count, double value) {
+    for (int64_t i = 0; i < count; ++i) static_cast<T*>(data)[i] = T(value);
+}
+
+// The one number that the program says whatever its inputs are, or null.
+const double* constant_of(const Program& program) {
+    const int64_t at = program.outputs[0] - program.input_count;
+    return at >= 0 && at < program.constant_count ? program.constants() + at : nullptr;
+}
+
 PyObject* run(const Bound& bound, ProgramCall& call, PyObject* like, PyObject* any, PyObject* law) {
     call.program = bound.program, call.rows = 1, call.threads = 1;
     if (call.columns > kSmall) {
@@ -105,6 +104,11 @@ PyObject* run(const Bound& bound, ProgramCall& call, PyObject* like, PyObject* a
     const Owned pointer(output ? method(output.get(), name_.data_ptr) : nullptr);
     if (!pointer) return nullptr;
     call.outputs[0] = {PyLong_AsVoidPtr(pointer.get()), 1};
+    if (const double* constant = constant_of(*bound.program)) {
+        call.dtype == 0 ? fill<double>(call.outputs[0].data, call.columns, *constant)
+                        : fill<float>(call.outputs[0].data, call.columns, *constant);
+        return output.release();
+    }
     int32_t status;
     Py_BEGIN_ALLOW_THREADS;
     status = bound.entry(&call);

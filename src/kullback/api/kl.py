@@ -60,11 +60,12 @@ def kl(
         >>> kl(Probs(teacher), Logits(student), base=2, reduction="mean")
         tensor(0.3540)
     """
+    laws = isinstance(p, Distribution) and isinstance(q, Distribution)
     if mask is None and weight is None and base is None and reduction == "none":
-        rows = kl_rows_of_views(p, q, validate)
+        rows = kl_divergence(p, q) if laws else kl_rows_of_views(p, q, validate)
         if rows is not None:
             return rows
     options = Options(mask, weight, reduction, base, validate)
-    if isinstance(p, Distribution) and isinstance(q, Distribution):
+    if laws:
         return reduced(kl_divergence(p, q), options)
     return kl_of_views(p, q, options)

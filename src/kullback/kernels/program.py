@@ -114,6 +114,8 @@ class Program:
     def shape(self, tensors: Sequence[Tensor]) -> torch.Size:
         """The shape of the value."""
         shapes = [t.shape[:-1] if n else t.shape for t, n in zip(tensors, self.parts, strict=True)]
+        if all(shape == shapes[0] for shape in shapes):  # torch.broadcast_shapes imports sympy, for a second or two
+            return shapes[0]
         shape: torch.Size = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
         return shape
 

@@ -107,6 +107,11 @@ class Recorder(TorchDispatchMode):
         self._inputs = 0
         self._spans: list[range] = []
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # To keep the compiler off this class torch would import all of it, for seconds, at the first recording.
+        return False
+
     def input(self, tensor: Tensor) -> None:
         """Take a tensor of the example length as an input, or as several, along its last dimension."""
         count = tensor.shape[1] if tensor.dim() == 2 else 1
@@ -199,8 +204,6 @@ class Recorder(TorchDispatchMode):
             return
         if not isinstance(result, Tensor):
             raise RefusedError(f"{name} returns no tensor")
-        if result.dtype not in {torch.float64, torch.bool}:
-            raise RefusedError(f"{name} returns {result.dtype}")
         self._check_shape(name, result)
         value = self._constant(name, args, result)
         if value is None:
@@ -227,6 +230,10 @@ class Recorder(TorchDispatchMode):
         return nodes if result.dim() == 2 else nodes[0]
 
     def _operation(self, name: str, args: Sequence[Any], kwargs: dict[str, Any], result: Tensor) -> Value:
+        # A choice between two numbers is float32 by torch's default, and exact.
+        of_numbers = name == "where" and all(self.graph.number(self._single(a)) is not None for a in args[1:])
+        if result.dtype not in {torch.float64, torch.bool} and not of_numbers:
+            raise RefusedError(f"{name} returns {result.dtype}")
         if name in _SHAPED:
             return self._shaped(name, args)
         rule = _RULES.get(name)

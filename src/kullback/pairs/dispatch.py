@@ -173,6 +173,8 @@ def check_pair(p: Distribution, q: Distribution) -> torch.Size:
                 instead="Independent(p, n) if the last n batch dimensions of p belong to the event",
             )
         )
+    if p.batch_shape == q.batch_shape:
+        return p.batch_shape
     try:
         return cast("torch.Size", torch.broadcast_shapes(p.batch_shape, q.batch_shape))  # type: ignore[no-untyped-call]
     except RuntimeError:

@@ -80,7 +80,9 @@ def _record(p: Distribution, q: Distribution, answer: Answer) -> Recording:
             raise RefusedError(f"a value of shape {tuple(value.shape)}")
         found: Sequence[Tensor | None] = [None] * len(leaves)
         if value.requires_grad:
-            found = torch.autograd.grad(value, leaves, grad, allow_unused=True)
+            # Through a sum: handed `grad` directly, torch would import its symbolic shapes first, for seconds.
+            total = recorder.run_unseen(lambda: (value * grad).sum())
+            found = torch.autograd.grad(total, leaves, allow_unused=True)
     node, slopes = recorder.node(value), [_spread(recorder.node(g), leaf) for g, leaf in zip(found, leaves, strict=True)]
     assert isinstance(node, int)
     used = recorder.keep_inputs([node, *(n for slope in slopes for n in slope)], _at_least_one(examples))
@@ -116,7 +118,7 @@ def _infinite_by_support(p: Distribution, q: Distribution, rule: registry.Rule |
         return False
     if support.nested(inner, outer) is False:
         return True
-    return rule is None and answer(p, q)[2] == "infinite"
+    return (rule is None or rule.method == "structure") and answer(p, q)[2] == "infinite"
 
 
 def _where_infinite(p: Distribution, q: Distribution) -> Tensor:
