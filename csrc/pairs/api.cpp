@@ -74,3 +74,20 @@ KULLBACK_API int32_t kullback_compare_factors(const FactorCall* call) {
     });
     return 0;
 }
+
+// Returns 0, 1 for a request that makes no sense, 2 if a matrix is not positive definite.
+KULLBACK_API int32_t kullback_cholesky(CholeskyCall* call) {
+    if (call == nullptr || call->dtype < 0 || call->dtype > 1 || call->batch < 0 || call->size < 0) return 1;
+    int64_t failed = 0;
+    CholeskyCall own = *call;
+    own.failed = &failed;
+    const CholeskyKernel kernel = instruction_set().factors->cholesky[call->dtype];
+    const int64_t n = call->size, work = call->batch * n * n * n / 3;
+    const int32_t threads = work < 200000 ? 1 : static_cast<int32_t>(call->threads);
+    const int64_t grain = threads == 1 ? (call->batch > 0 ? call->batch : 1) : (call->batch + 4 * threads - 1) / (4 * threads);
+    parallel_for(call->batch, grain, threads, [&](int64_t begin, int64_t end) {
+        std::vector<double> scratch(static_cast<size_t>(cholesky_scratch(n)));
+        for (int64_t i = begin; i < end; ++i) kernel(own, i, scratch.data());
+    });
+    return failed ? 2 : 0;
+}

@@ -128,9 +128,51 @@ void item(const FactorCall& call, int64_t index, double* scratch) {
     else panel_of<S>(call, b, panel * kPanel, scratch);
 }
 
+// Column by column, subtracting from the rows below; whole vectors, so that a row is touched up to seven places past its end,
+// where nothing is read.
+template <class S>
+void cholesky(const CholeskyCall& call, int64_t index, double* scratch) {
+    const int64_t n = call.size, stride = cholesky_stride(n);
+    const S* a = matrix<S>(call.matrices, index * n * n);
+    double *work = scratch, *column = scratch + n * stride;
+    for (int64_t i = 0; i < n; ++i) {
+        for (int64_t j = 0; j <= i; ++j) work[i * stride + j] = double(a[i * n + j]);
+        for (int64_t j = i + 1; j < stride; ++j) work[i * stride + j] = 0;
+    }
+    for (int64_t j = 0; j < stride; ++j) column[j] = 0;
+    bool failed = false;
+    for (int64_t k = 0; k < n; ++k) {
+        const double square = work[k * stride + k];
+        failed |= !(square > 0);
+        const double root = __builtin_sqrt(square), inverse = 1 / root;
+        work[k * stride + k] = root;
+        for (int64_t i = k + 1; i < n; ++i) column[i] = work[i * stride + k] *= inverse;
+        const int64_t first = (k + 1) / kLanes * kLanes;
+        // Columns up to k are final: what the first vector would change of them is taken out.
+        for (int64_t j = first; j <= k; ++j) column[j] = 0;
+        for (int64_t i = k + 1; i < n; ++i) {
+            double* row = work + i * stride;
+            const double factor = column[i];
+            for (int64_t j = first; j <= i; j += kLanes) {
+                Vector x, y;
+                __builtin_memcpy(&x, row + j, sizeof(x));
+                __builtin_memcpy(&y, column + j, sizeof(y));
+                x -= factor * y;
+                __builtin_memcpy(row + j, &x, sizeof(x));
+            }
+        }
+    }
+    double* out = call.factors + index * n * n;
+    for (int64_t i = 0; i < n; ++i) {
+        for (int64_t j = 0; j <= i; ++j) out[i * n + j] = work[i * stride + j];
+        for (int64_t j = i + 1; j < n; ++j) out[i * n + j] = 0;
+    }
+    if (failed) *call.failed = 1;
+}
+
 }  // namespace
 
 extern const FactorKernels kFactors;
-const FactorKernels kFactors = {{item<double>, item<float>}};
+const FactorKernels kFactors = {{item<double>, item<float>}, {cholesky<double>, cholesky<float>}};
 
 }  // namespace kullback::KULLBACK_SET

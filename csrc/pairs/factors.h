@@ -25,8 +25,24 @@ constexpr int64_t kRowsAtOnce = 4;
 
 inline int64_t panels_of(int64_t size) { return (size + kPanel - 1) / kPanel; }
 
+// L with A = L L^T in double, of a batch of small matrices; a matrix that is not positive definite sets `failed`.
+struct CholeskyCall {
+    int64_t dtype;  // of the matrices
+    int64_t batch, size, threads;
+    const void* matrices;  // rows contiguous; what is above the diagonal is not read
+    double* factors;       // the same shape, zeros above the diagonal
+    int64_t* failed;
+};
+
+// One matrix; scratch holds cholesky_scratch(size) doubles.
+using CholeskyKernel = void (*)(const CholeskyCall&, int64_t item, double* scratch);
+
+inline int64_t cholesky_stride(int64_t size) { return (size + 7) / 8 * 8; }
+inline int64_t cholesky_scratch(int64_t size) { return (size + 1) * cholesky_stride(size); }
+
 struct FactorKernels {
     FactorKernel by_dtype[2];
+    CholeskyKernel cholesky[2];
 };
 
 }  // namespace kullback

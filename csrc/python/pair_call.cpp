@@ -15,6 +15,7 @@ struct Path {
     int side;
     std::vector<PyObject*> names;
     int64_t parts;
+    int unused;  // only its shape and dtype count
 };
 
 struct Bound {
@@ -35,9 +36,13 @@ PyObject* find_in(PyObject* object, const std::vector<PyObject*>& names) {
     return object;
 }
 
+PyObject* batch_shape_of(PyObject* law) {
+    const Owned dictionary(PyObject_GenericGetDict(law, nullptr));
+    return dictionary ? PyDict_GetItemWithError(dictionary.get(), name_.batch_shape) : nullptr;
+}
+
 int same_batch_shape(PyObject* p, PyObject* q) {
-    const std::vector<PyObject*> name{name_.batch_shape};
-    PyObject *of_p = find_in(p, name), *of_q = find_in(q, name);
+    PyObject *of_p = batch_shape_of(p), *of_q = batch_shape_of(q);
     if (of_p == nullptr || of_q == nullptr) return PyErr_Occurred() ? -1 : 0;
     return of_p == of_q ? 1 : PyObject_RichCompareBool(of_p, of_q, Py_EQ);
 }
@@ -51,13 +56,13 @@ int read_inputs(const Bound& bound, PyObject* const* laws, ProgramCall* call, Py
         PyObject* const tensor = find_in(laws[path.side], path.names);
         if (tensor == nullptr) return PyErr_Occurred() ? -1 : 0;
         Elements found;
-        const int ordinary = look_at(tensor, grad_enabled == 1, &found);
+        const int ordinary = look_at(tensor, grad_enabled == 1, path.unused == 0, &found);
         if (ordinary != 1) return ordinary;
         const int64_t each = path.parts ? path.parts : 1;
         if (next == 0) *any = tensor, call->dtype = found.dtype, call->columns = found.count / each;
         if (found.dtype != call->dtype || found.count == 0 || found.count != call->columns * each) return 0;
         const bool repeats = found.repeated && each == 1;
-        if (!found.contiguous && !repeats) return 0;
+        if (!found.contiguous && !repeats && !path.unused) return 0;
         if (path.parts == 0 && found.contiguous) *like = tensor;
         const int64_t size = call->dtype == 0 ? 8 : 4;
         for (int64_t k = 0; k < each; ++k) {
@@ -78,7 +83,7 @@ bool has_nan(const void* data, int64_t count) {
 
 PyObject* make_output(PyObject* like, PyObject* any, PyObject* law) {
     if (like != nullptr) return PyObject_CallFunctionObjArgs(torch_.empty_like, like, nullptr);
-    PyObject* const shape = find_in(law, {name_.batch_shape});
+    PyObject* const shape = batch_shape_of(law);
     return shape == nullptr ? nullptr : PyObject_CallMethodObjArgs(any, name_.new_empty, shape, nullptr);
 }
 
@@ -145,8 +150,8 @@ bool read_paths(PyObject* list, std::vector<Path>* paths) {
     for (Py_ssize_t i = 0; i < PyList_Size(list); ++i) {
         PyObject* const entry = PyList_GetItem(list, i);
         PyObject* names;
-        Path path{0, {}, 0};
-        if (!PyArg_ParseTuple(entry, "iO|L", &path.side, &names, &path.parts)) return false;
+        Path path{0, {}, 0, 0};
+        if (!PyArg_ParseTuple(entry, "iO|Lp", &path.side, &names, &path.parts, &path.unused)) return false;
         for (Py_ssize_t k = 0; k < PyList_Size(names); ++k) {
             PyObject* name = PyList_GetItem(names, k);
             Py_INCREF(name);

@@ -134,13 +134,13 @@ inline int look_by_methods(PyObject* tensor, Elements* found) {
 }
 
 // What a tensor is, if it is its memory. One without memory of its own (sparse, a batch of gradients inside
-// torch.autograd.grad) refuses to give an address; that is an answer, not an error.
-inline int look_at(PyObject* tensor, bool grad_enabled, Elements* found) {
+// torch.autograd.grad) refuses to give an address; that is an answer, not an error. A pending negation matters to values only.
+inline int look_at(PyObject* tensor, bool grad_enabled, bool for_values, Elements* found) {
     PyObject* const type = reinterpret_cast<PyObject*>(Py_TYPE(tensor));
     if (type != torch_.tensor && type != torch_.parameter) return 0;
     int ordinary = 1;
     if (grad_enabled) ordinary = is(Owned(PyObject_GetAttr(tensor, name_.requires_grad)), Py_False);
-    if (ordinary == 1) ordinary = is(Owned(method(tensor, name_.is_neg)), Py_False);
+    if (ordinary == 1 && for_values) ordinary = is(Owned(method(tensor, name_.is_neg)), Py_False);
     if (ordinary != 1) return ordinary;
     return torch_.exchange != nullptr ? look_by_exchange(tensor, found) : look_by_methods(tensor, found);
 }
@@ -148,7 +148,7 @@ inline int look_at(PyObject* tensor, bool grad_enabled, Elements* found) {
 // Where the elements of a tensor are, if it is dense.
 inline int find_elements(PyObject* tensor, bool grad_enabled, void** address) {
     Elements found;
-    const int ordinary = look_at(tensor, grad_enabled, &found);
+    const int ordinary = look_at(tensor, grad_enabled, true, &found);
     if (ordinary != 1 || !found.contiguous) return ordinary < 0 ? -1 : 0;
     *address = found.data;
     return 1;

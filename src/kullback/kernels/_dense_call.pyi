@@ -8,7 +8,7 @@ def bind_pair(
     entry: int,
     program: int,
     keep_alive: object,
-    inputs: Sequence[tuple[int, list[str], int]],
+    inputs: Sequence[tuple[int, list[str], int, bool]],
     absent: Sequence[tuple[int, list[str]]],
     partial: bool,
 ) -> Callable[..., Any]: ...

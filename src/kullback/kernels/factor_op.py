@@ -19,10 +19,13 @@ from torch import Tensor
 from kullback._core.dtypes import work_dtype
 from kullback.kernels import native as _native
 from kullback.kernels.face import Op
+from kullback.kernels.levels import is_plain, tracer_active, transform_active
 
 _DTYPES = {torch.float64: 0, torch.float32: 1}
 _CALL = struct.Struct("=12q")
 _PANEL = 32  # columns, as csrc/pairs/factors.h has it
+_CHOLESKY = struct.Struct("=7q")
+_LARGEST = 96  # rows; beyond, LAPACK's blocks are quicker than one loop
 Compared = tuple[Tensor, Tensor]
 
 
@@ -112,3 +115,30 @@ class FactorOp:
             whole.diagonal(dim1=-2, dim2=-1).copy_(on_p / on_q)
             found[3] = (solved @ whole.mT).tril().neg_().to(dtype)
         return found
+
+
+def cholesky(matrix: Tensor) -> Tensor:
+    """The lower Cholesky factor in working precision; small matrices of a batch are factored in one native call.
+
+    Raises:
+        torch.linalg.LinAlgError: If a matrix is not positive definite.
+    """
+    library = _native.library()
+    small = matrix.shape[-1] <= _LARGEST and matrix.dtype in _DTYPES
+    recorded = matrix.requires_grad and torch.is_grad_enabled()
+    if library is not None and small and not recorded and not _hidden() and is_plain(matrix):
+        matrix = matrix.contiguous()
+        factor = matrix.new_empty(matrix.shape, dtype=torch.float64)
+        size = matrix.shape[-1]
+        packed = _CHOLESKY.pack(
+            *(_DTYPES[matrix.dtype], math.prod(matrix.shape[:-2]), size, torch.get_num_threads()),
+            *(matrix.data_ptr(), factor.data_ptr(), 0),
+        )
+        if library.kullback_cholesky(packed) == 0:
+            return factor
+    found: Tensor = torch.linalg.cholesky(matrix.to(work_dtype(matrix.device)))
+    return found
+
+
+def _hidden() -> bool:
+    return torch.compiler.is_compiling() or transform_active() or tracer_active()

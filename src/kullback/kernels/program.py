@@ -53,7 +53,8 @@ class Program:
         parts: Sequence[int],
         formula: Callable[..., Tensor],
     ) -> None:
-        self.graph, self.gradients, self.parts, self.formula = graph, gradients, parts, formula
+        self.graph, self.value, self.gradients = graph, value, gradients
+        self.parts, self.formula = parts, formula
         self.forward = Packed(graph, [value], len(gradients))
         self._backward: dict[tuple[bool, ...], Packed] = {}
 
@@ -70,6 +71,16 @@ class Program:
                     value: Tensor = _Recorded.apply(self, *tensors)  # type: ignore[no-untyped-call]
                     return value
         return self.run_forward(tensors)
+
+    def unused(self) -> list[bool]:
+        """Which tensors the value does not depend on; their shape and dtype count all the same."""
+        nodes = self.graph.nodes
+        needed = {nodes[n][1] for n in self.graph.needed([self.value]) if nodes[n][0] == "input"}
+        found, at = [], 0
+        for n in self.parts:
+            found.append(needed.isdisjoint(range(at, at + (n or 1))))
+            at += n or 1
+        return found
 
     def run_forward(self, tensors: Sequence[Tensor]) -> Tensor:
         """The value alone."""

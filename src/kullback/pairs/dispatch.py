@@ -11,6 +11,7 @@ from torch.distributions import Distribution
 from kullback._core.errors import InputTypeError, NoRouteError, ShapeError, explain_problem
 from kullback.pairs import quick, registry, support
 from kullback.pairs.parameters import result_dtype, tensors_of
+from kullback.pairs.registry import quick as _ways
 
 
 class KLResult(NamedTuple):
@@ -51,16 +52,16 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
         tensor(0.4431)
     """
     if not torch.compiler.is_compiling():
-        ways = registry.quick.get((type(p), type(q)))
+        ways = _ways.get((type(p), type(q)))
         if ways is not None:
-            found = ways.short(p, q)
-            if found is not NotImplemented:
-                return cast("Tensor", found)
+            short: Tensor = ways.short(p, q)
+            if short is not NotImplemented:
+                return short
         else:
-            ways = quick.ways_for(p, q) if isinstance(p, Distribution) and isinstance(q, Distribution) else None
+            ways = quick.ways_for(p, q)
         found = None if ways is None else ways.long(p, q, answer)
         if found is not None:
-            return cast("Tensor", found)
+            return found
     rule = registry.find(type(p), type(q))
     if rule is not None and rule.finished and p.batch_shape == q.batch_shape and p.event_shape == q.event_shape:
         return cast("Tensor", rule.formula(p, q))

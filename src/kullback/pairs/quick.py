@@ -85,6 +85,8 @@ def ways_for(p: Distribution, q: Distribution) -> Ways | None:
 def _is_plain_law(d: Distribution) -> bool:
     """A univariate class of torch's own: nothing but its parameters tells two of its objects apart."""
     kind = type(d)
+    if not isinstance(d, Distribution):
+        return False
     of_torch = kind.__module__.startswith("torch.distributions.") and kind not in _STRUCTURES
     return of_torch and not d.event_shape and d.batch_shape.numel() > 0
 
@@ -101,7 +103,8 @@ def _bind(recording: Recording) -> Short:
     except ImportError:
         return _declines
     sides = list(enumerate(recording.readings))
-    inputs = [(side, path.split("."), n) for side, r in sides for path, n in zip(r.paths, r.parts, strict=True)]
+    paths = [(side, path.split("."), n) for side, r in sides for path, n in zip(r.paths, r.parts, strict=True)]
+    inputs = [(*path, unused) for path, unused in zip(paths, recording.program.unused(), strict=True)]
     absent = [(side, path.split(".")) for side, r in sides for path in r.absent]
     packed = recording.program.forward
     bound: Short = _dense_call.bind_pair(packed.entry, packed.address, packed, inputs, absent, recording.partial)
