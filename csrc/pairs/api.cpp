@@ -1,4 +1,5 @@
 // The exported functions of the pair kernels: threads around the kernels of the chosen instruction set.
+#include <atomic>
 #include <cstring>
 #include <vector>
 
@@ -76,18 +77,20 @@ KULLBACK_API int32_t kullback_compare_factors(const FactorCall* call) {
 }
 
 // Returns 0, 1 for a request that makes no sense, 2 if a matrix is not positive definite.
-KULLBACK_API int32_t kullback_cholesky(CholeskyCall* call) {
+KULLBACK_API int32_t kullback_compare_matrices(const MatrixCall* call) {
     if (call == nullptr || call->dtype < 0 || call->dtype > 1 || call->batch < 0 || call->size < 0) return 1;
-    int64_t failed = 0;
-    CholeskyCall own = *call;
-    own.failed = &failed;
-    const CholeskyKernel kernel = instruction_set().factors->cholesky[call->dtype];
-    const int64_t n = call->size, work = call->batch * n * n * n / 3;
+    if (call->size > kLargestMatrix || call->kind < kByFactors || call->kind > kByPrecisions) return 1;
+    std::atomic<bool> failed{false};
+    const MatrixKernel kernel = instruction_set().factors->matrices[call->dtype];
+    const int64_t n = call->size, work = call->batch * n * n * n;
     const int32_t threads = work < 200000 ? 1 : static_cast<int32_t>(call->threads);
-    const int64_t grain = threads == 1 ? (call->batch > 0 ? call->batch : 1) : (call->batch + 4 * threads - 1) / (4 * threads);
+    const int64_t batch = call->batch > 0 ? call->batch : 1;
+    const int64_t grain = threads == 1 ? batch : (batch + 4 * threads - 1) / (4 * threads);
     parallel_for(call->batch, grain, threads, [&](int64_t begin, int64_t end) {
-        std::vector<double> scratch(static_cast<size_t>(cholesky_scratch(n)));
-        for (int64_t i = begin; i < end; ++i) kernel(own, i, scratch.data());
+        std::vector<double> scratch(static_cast<size_t>(matrix_scratch(n)));
+        for (int64_t i = begin; i < end; ++i) {
+            if (!kernel(*call, i, scratch.data())) failed.store(true, std::memory_order_relaxed);
+        }
     });
-    return failed ? 2 : 0;
+    return failed.load() ? 2 : 0;
 }

@@ -7,13 +7,12 @@
 
 #include "../elementwise.h"
 #include "../math/log.h"
+#include "matrices.h"
 
 namespace kullback::KULLBACK_SET {
 namespace {
 
-constexpr int kLanes = 8;
 constexpr int kVectors = int(kPanel) / kLanes;
-typedef double Vector __attribute__((vector_size(8 * kLanes), aligned(8)));
 
 struct Tile {
     Vector rows[kRowsAtOnce][kVectors];
@@ -38,12 +37,6 @@ const S* matrix(const void* data, int64_t index) {
     return static_cast<const S*>(data) + index;
 }
 
-// w - log(1+w) of a diagonal entry, 1 + w = p/q; w - 2 s is exactly w s where log(1+w) = 2 atanh(s).
-inline double diagonal_gap(double p, double q, double w) {
-    const LogRatio l = split_log_ratio(p, q);
-    return l.k == 0 ? l.s * (w - 2 * (l.s * l.s) * l.remainder) : w - log_of(l);
-}
-
 template <class S>
 void panel_of(const FactorCall& call, int64_t b, int64_t first, double* scratch) {
     const int64_t n = call.size, width = n - first < kPanel ? n - first : kPanel;
@@ -56,7 +49,8 @@ void panel_of(const FactorCall& call, int64_t b, int64_t first, double* scratch)
         for (int64_t c = 0; c < width; ++c) w[i * n + first + c] = 0;
     }
     const int64_t stride = n + kRowsAtOnce;
-    double square = 0, gap = 0;
+    Vector squares{};
+    double gap = 0;
     for (int64_t i = first; i < n; i += kRowsAtOnce) {
         const int64_t rows = n - i < kRowsAtOnce ? n - i : kRowsAtOnce, before = i - first;
         Tile tile{};
@@ -77,13 +71,11 @@ void panel_of(const FactorCall& call, int64_t b, int64_t first, double* scratch)
                 const double factor = lower[r * stride + before + above];
                 for (int v = 0; v < kVectors; ++v) tile.rows[r][v] -= factor * tile.rows[above][v];
             }
-            const double diagonal = lower[r * stride + before + r];
-            for (int v = 0; v < kVectors; ++v) tile.rows[r][v] /= diagonal;
+            const double inverse = 1 / lower[r * stride + before + r];
+            for (int v = 0; v < kVectors; ++v) tile.rows[r][v] *= inverse;
             double* found = panel + (before + r) * kPanel;
             __builtin_memcpy(found, &tile.rows[r], sizeof(tile.rows[r]));
-            Vector squares{};
             for (int v = 0; v < kVectors; ++v) squares += tile.rows[r][v] * tile.rows[r][v];
-            for (int l = 0; l < kLanes; ++l) square += squares[l];
             for (int64_t c = 0; c < width; ++c) w[(i + r) * n + first + c] = found[c];
             if (i + r < first + width) {
                 const double on_p = double(p[(i + r) * n + i + r]), on_q = double(q[(i + r) * n + i + r]);
@@ -92,7 +84,7 @@ void panel_of(const FactorCall& call, int64_t b, int64_t first, double* scratch)
         }
     }
     double* parts = call.parts + (b * (panels_of(n) + 1) + first / kPanel) * 3;
-    parts[0] = square, parts[1] = gap;
+    parts[0] = sum_of(squares), parts[1] = gap;
 }
 
 template <class S>
@@ -128,51 +120,9 @@ void item(const FactorCall& call, int64_t index, double* scratch) {
     else panel_of<S>(call, b, panel * kPanel, scratch);
 }
 
-// Column by column, subtracting from the rows below; whole vectors, so that a row is touched up to seven places past its end,
-// where nothing is read.
-template <class S>
-void cholesky(const CholeskyCall& call, int64_t index, double* scratch) {
-    const int64_t n = call.size, stride = cholesky_stride(n);
-    const S* a = matrix<S>(call.matrices, index * n * n);
-    double *work = scratch, *column = scratch + n * stride;
-    for (int64_t i = 0; i < n; ++i) {
-        for (int64_t j = 0; j <= i; ++j) work[i * stride + j] = double(a[i * n + j]);
-        for (int64_t j = i + 1; j < stride; ++j) work[i * stride + j] = 0;
-    }
-    for (int64_t j = 0; j < stride; ++j) column[j] = 0;
-    bool failed = false;
-    for (int64_t k = 0; k < n; ++k) {
-        const double square = work[k * stride + k];
-        failed |= !(square > 0);
-        const double root = __builtin_sqrt(square), inverse = 1 / root;
-        work[k * stride + k] = root;
-        for (int64_t i = k + 1; i < n; ++i) column[i] = work[i * stride + k] *= inverse;
-        const int64_t first = (k + 1) / kLanes * kLanes;
-        // Columns up to k are final: what the first vector would change of them is taken out.
-        for (int64_t j = first; j <= k; ++j) column[j] = 0;
-        for (int64_t i = k + 1; i < n; ++i) {
-            double* row = work + i * stride;
-            const double factor = column[i];
-            for (int64_t j = first; j <= i; j += kLanes) {
-                Vector x, y;
-                __builtin_memcpy(&x, row + j, sizeof(x));
-                __builtin_memcpy(&y, column + j, sizeof(y));
-                x -= factor * y;
-                __builtin_memcpy(row + j, &x, sizeof(x));
-            }
-        }
-    }
-    double* out = call.factors + index * n * n;
-    for (int64_t i = 0; i < n; ++i) {
-        for (int64_t j = 0; j <= i; ++j) out[i * n + j] = work[i * stride + j];
-        for (int64_t j = i + 1; j < n; ++j) out[i * n + j] = 0;
-    }
-    if (failed) *call.failed = 1;
-}
-
 }  // namespace
 
 extern const FactorKernels kFactors;
-const FactorKernels kFactors = {{item<double>, item<float>}, {cholesky<double>, cholesky<float>}};
+const FactorKernels kFactors = {{item<double>, item<float>}, {compare_matrices<double>, compare_matrices<float>}};
 
 }  // namespace kullback::KULLBACK_SET

@@ -25,24 +25,31 @@ constexpr int64_t kRowsAtOnce = 4;
 
 inline int64_t panels_of(int64_t size) { return (size + kPanel - 1) / kPanel; }
 
-// L with A = L L^T in double, of a batch of small matrices; a matrix that is not positive definite sets `failed`.
-struct CholeskyCall {
-    int64_t dtype;  // of the matrices
+// The same three sums for small matrices given as they are: covariances, or precision matrices (whose roles are exchanged,
+// since the inverse of Sigma_q times Sigma_p is P_q times the inverse of P_p). They are factored in scratch, and where
+// ||W||^2 is below `near` W is refined from the difference of the matrices (relative_factor.py).
+enum MatrixKind : int64_t { kByFactors = 0, kByCovariances = 1, kByPrecisions = 2 };
+
+struct MatrixCall {
+    int64_t dtype;
     int64_t batch, size, threads;
-    const void* matrices;  // rows contiguous; what is above the diagonal is not read
-    double* factors;       // the same shape, zeros above the diagonal
-    int64_t* failed;
+    const void *p, *q;      // rows contiguous; of the matrices only what is on and below the diagonal is read
+    const double* shift;    // batch x size
+    double* value;          // batch
+    int64_t kind;
+    double near;
 };
 
-// One matrix; scratch holds cholesky_scratch(size) doubles.
-using CholeskyKernel = void (*)(const CholeskyCall&, int64_t item, double* scratch);
+// One matrix of the batch; false if it is not positive definite. scratch holds matrix_scratch(size) doubles.
+using MatrixKernel = bool (*)(const MatrixCall&, int64_t item, double* scratch);
 
-inline int64_t cholesky_stride(int64_t size) { return (size + 7) / 8 * 8; }
-inline int64_t cholesky_scratch(int64_t size) { return (size + 1) * cholesky_stride(size); }
+constexpr int64_t kLargestMatrix = 96;
+inline int64_t matrix_stride(int64_t size) { return (size + 7) / 8 * 8; }
+inline int64_t matrix_scratch(int64_t size) { return (4 * size + 4) * matrix_stride(size); }
 
 struct FactorKernels {
     FactorKernel by_dtype[2];
-    CholeskyKernel cholesky[2];
+    MatrixKernel matrices[2];
 };
 
 }  // namespace kullback

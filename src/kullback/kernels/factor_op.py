@@ -24,8 +24,9 @@ from kullback.kernels.levels import is_plain, tracer_active, transform_active
 _DTYPES = {torch.float64: 0, torch.float32: 1}
 _CALL = struct.Struct("=12q")
 _PANEL = 32  # columns, as csrc/pairs/factors.h has it
-_CHOLESKY = struct.Struct("=7q")
-_LARGEST = 96  # rows; beyond, LAPACK's blocks are quicker than one loop
+_MATRICES = struct.Struct("=9qd")
+_LARGEST = 96  # rows, as csrc/pairs/factors.h has it; beyond, LAPACK's blocks are quicker than one loop
+_KINDS = {"scale_tril": 0, "covariance_matrix": 1, "precision_matrix": 2}
 Compared = tuple[Tensor, Tensor]
 
 
@@ -117,28 +118,32 @@ class FactorOp:
         return found
 
 
-def cholesky(matrix: Tensor) -> Tensor:
-    """The lower Cholesky factor in working precision; small matrices of a batch are factored in one native call.
+def compare_matrices(
+    given: str, loc_p: Tensor, matrix_p: Tensor, loc_q: Tensor, matrix_q: Tensor, near: float
+) -> Tensor | None:
+    """KL of two Gaussians with small matrices, as given, in one native pass without derivatives; float64.
 
-    Raises:
-        torch.linalg.LinAlgError: If a matrix is not positive definite.
+    Where ‖W‖² is below `near`, W is refined from the difference of the matrices. None for what is not served: large
+    matrices, shapes that broadcast, tensors that need a gradient or are followed, a matrix that is not positive definite.
     """
     library = _native.library()
-    small = matrix.shape[-1] <= _LARGEST and matrix.dtype in _DTYPES
-    recorded = matrix.requires_grad and torch.is_grad_enabled()
-    if library is not None and small and not recorded and not _hidden() and is_plain(matrix):
-        matrix = matrix.contiguous()
-        factor = matrix.new_empty(matrix.shape, dtype=torch.float64)
-        size = matrix.shape[-1]
-        packed = _CHOLESKY.pack(
-            *(_DTYPES[matrix.dtype], math.prod(matrix.shape[:-2]), size, torch.get_num_threads()),
-            *(matrix.data_ptr(), factor.data_ptr(), 0),
-        )
-        if library.kullback_cholesky(packed) == 0:
-            return factor
-    found: Tensor = torch.linalg.cholesky(matrix.to(work_dtype(matrix.device)))
-    return found
-
-
-def _hidden() -> bool:
-    return torch.compiler.is_compiling() or transform_active() or tracer_active()
+    tensors = loc_p, matrix_p, loc_q, matrix_q
+    dtype, size = loc_p.dtype, loc_p.shape[-1]
+    if library is None or size > _LARGEST or dtype not in _DTYPES or loc_p.shape != loc_q.shape:
+        return None
+    if not matrix_p.shape == matrix_q.shape == (*loc_p.shape, size):
+        return None
+    if torch.compiler.is_compiling() or transform_active() or tracer_active():
+        return None
+    recorded = torch.is_grad_enabled()
+    for tensor in tensors:
+        if tensor.dtype is not dtype or (recorded and tensor.requires_grad) or not is_plain(tensor):
+            return None
+    shift = torch.sub(loc_p.double(), loc_q)
+    matrix_p, matrix_q = matrix_p.contiguous(), matrix_q.contiguous()
+    value = shift.new_empty(shift.shape[:-1])
+    packed = _MATRICES.pack(
+        *(_DTYPES[dtype], value.numel(), size, torch.get_num_threads()),
+        *(matrix_p.data_ptr(), matrix_q.data_ptr(), shift.data_ptr(), value.data_ptr(), _KINDS[given], near),
+    )
+    return value if library.kullback_compare_matrices(packed) == 0 else None

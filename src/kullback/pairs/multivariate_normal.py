@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor
 from torch.distributions import (
@@ -12,7 +14,7 @@ from torch.distributions import (
     Normal,
 )
 
-from kullback.kernels.factor_op import FactorOp
+from kullback.kernels.factor_op import FactorOp, compare_matrices
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import Reduced, register
 from kullback.pairs.relative_factor import (
@@ -35,10 +37,9 @@ SOURCE = "½[tr(Σ_q⁻¹Σ_p) − d − log det(Σ_q⁻¹Σ_p) + ‖L_q⁻¹Δ�
 def kl_gaussian_gaussian(p: Gaussian, q: Gaussian) -> Tensor:
     """Non-negative terms only; factors that were not expanded are solved with once."""
     ways = {given(p), given(q)}
-    if ways == {"covariance_matrix"}:
-        quick = _from_float32_factors(p, q)
-        if quick is not None:
-            return quick
+    quick = _without_derivatives(p, q)
+    if quick is not None:
+        return quick
     refinable = ways <= {"covariance_matrix", "cov_factor"}
     if ways != {"precision_matrix"} and not (refinable and torch.compiler.is_compiling()):
         value, square = compare_factors(p.loc, stored_factor(p), q.loc, stored_factor(q))
@@ -55,6 +56,20 @@ def kl_gaussian_gaussian(p: Gaussian, q: Gaussian) -> Tensor:
 # and the smallest ‖W‖² for which the factors that torch made in float32 are as good as the matrices.
 _LARGE, _CONDITION, _APART = 97, 100.0, 1.0
 _PROBES = 4
+
+
+def _without_derivatives(p: Gaussian, q: Gaussian) -> Tensor | None:
+    """The divergence in one native pass, where the two are given in the same way; None where that cannot be."""
+    way = given(p)
+    if way == "cov_factor" or way != given(q):
+        return None
+    matrices = [_stored(d, way) for d in (p, q)]
+    found = compare_matrices(way, p.loc, matrices[0], q.loc, matrices[1], NEAR)
+    return _from_float32_factors(p, q) if found is None and way == "covariance_matrix" else found
+
+
+def _stored(d: Gaussian, way: str) -> Tensor:
+    return d._unbroadcasted_scale_tril if way == "scale_tril" else cast("Tensor", getattr(d, way))
 
 
 def _from_float32_factors(p: Gaussian, q: Gaussian) -> Tensor | None:

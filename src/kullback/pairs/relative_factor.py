@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 from torch.distributions import LowRankMultivariateNormal, MultivariateNormal, Wishart
 
-from kullback.kernels.factor_op import cholesky
 from kullback.pairs.parameters import working
 from kullback.pairs.visible import hidden
 
@@ -48,7 +47,7 @@ def lower_factor(d: Matrix) -> Tensor:
     if how == "scale_tril" or working(stored).dtype == stored.dtype:
         return working(stored)
     if how == "covariance_matrix":
-        return cholesky(d.covariance_matrix)
+        return cast("Tensor", torch.linalg.cholesky(working(d.covariance_matrix)))
     inverse = torch.linalg.cholesky(working(d.precision_matrix).flip(-2, -1)).flip(-2, -1).mT
     eye = torch.eye(inverse.shape[-1], dtype=inverse.dtype, device=inverse.device)
     return cast("Tensor", torch.linalg.solve_triangular(inverse, eye, upper=False))
@@ -67,7 +66,7 @@ def relative_factor(p: Matrix, q: Matrix, lower_q: Tensor) -> tuple[Tensor, Tens
     if ways == {"precision_matrix"}:
         # Σ_q⁻¹Σ_p = P_q·P_p⁻¹: the same matrix with the roles of p and q swapped.
         base, other = working(p.precision_matrix), working(q.precision_matrix)
-        lower, moved = cholesky(p.precision_matrix), cholesky(q.precision_matrix)
+        lower, moved = torch.linalg.cholesky(base), torch.linalg.cholesky(other)
         return _refined(solve_lower(lower, moved - lower), lower, other - base), _log_diagonals(moved, lower)
     direct, log_diagonal = factor_difference(lower_factor(p), lower_q)
     if ways <= {"covariance_matrix", "cov_factor"}:
