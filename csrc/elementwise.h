@@ -5,6 +5,7 @@
 
 #include "abi.h"
 #include "pairs/call.h"
+#include "pairs/dirichlet_call.h"
 #include "pairs/factors.h"
 #include "pairs/program.h"
 #include "rows/call.h"
@@ -35,6 +36,7 @@ struct InstructionSet {
     const int32_t* pair_count;
     const FactorKernels* factors;
     const ProgramKernels* programs;
+    const DirichletKernels* dirichlet;
 };
 
 }  // namespace kullback

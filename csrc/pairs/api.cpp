@@ -94,3 +94,24 @@ KULLBACK_API int32_t kullback_compare_matrices(const MatrixCall* call) {
     });
     return failed.load() ? 2 : 0;
 }
+
+static int32_t run_dirichlet(const DirichletCall* call, const DirichletKernel (&kernels)[2]) {
+    if (call == nullptr || call->dtype < 0 || call->dtype > 1 || call->rows < 0 || call->classes < 1) return 1;
+    const DirichletKernel kernel = kernels[call->dtype];
+    const int64_t grain = (kGrain + call->classes - 1) / call->classes;
+    const int32_t threads = call->rows * call->classes < kParallelFrom ? 1 : static_cast<int32_t>(call->threads);
+    parallel_for(call->rows, grain, threads, [&](int64_t begin, int64_t end) {
+        std::vector<double> scratch(static_cast<size_t>(dirichlet_scratch(call->classes)));
+        for (int64_t row = begin; row < end; ++row) kernel(*call, row, scratch.data());
+    });
+    return 0;
+}
+
+// Both return 0, or 1 for a request that makes no sense.
+KULLBACK_API int32_t kullback_dirichlet_forward(const DirichletCall* call) {
+    return run_dirichlet(call, instruction_set().dirichlet->forward);
+}
+
+KULLBACK_API int32_t kullback_dirichlet_backward(const DirichletCall* call) {
+    return run_dirichlet(call, instruction_set().dirichlet->backward);
+}

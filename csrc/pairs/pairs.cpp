@@ -8,6 +8,7 @@
 #include "bernoulli.h"
 #include "beta.h"
 #include "call.h"
+#include "dirichlet.h"
 #include "gamma.h"
 #include "normal.h"
 #include "poisson.h"
@@ -155,6 +156,9 @@ const PairFunction kPairs[] = {
     entry<Normal>("normal"),
     entry<Poisson>("poisson"),
 };
+extern const DirichletKernels kDirichlet;
+const DirichletKernels kDirichlet = {{dirichlet_forward<double>, dirichlet_forward<float>},
+                                     {dirichlet_backward<double>, dirichlet_backward<float>}};
 const int32_t kPairCount = int32_t(sizeof(kPairs) / sizeof(kPairs[0]));
 
 }  // namespace kullback::KULLBACK_SET

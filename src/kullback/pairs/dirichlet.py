@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.distributions import Dirichlet
 
 from kullback._core.special._double_double import two_difference, two_product, two_sum
+from kullback.kernels.dirichlet_op import DirichletOp
 from kullback.pairs.lgamma_gap import (
     Corners,
     bregman_difference,
@@ -26,7 +27,6 @@ from kullback.pairs.lgamma_gap import (
     slope_differences,
     stirling_difference,
 )
-from kullback.pairs.parameters import read
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.special import binet_bregman, expm1mx, kl_div, lgamma_bregman, log1pmx
@@ -39,11 +39,11 @@ _LARGE = 48.0
     Dirichlet,
     Dirichlet,
     source="β₀·KL(β/β₀ ‖ α/α₀) + Bregman divergences of log Γ(x) − x·log x + x, differenced analytically",
+    finished=True,
 )
 def kl_dirichlet_dirichlet(p: Dirichlet, q: Dirichlet) -> Tensor:
     """See the head of this file."""
-    (alpha,), (beta,) = read(p, "concentration"), read(q, "concentration")
-    return dirichlet_kl(alpha, beta)
+    return dirichlet_op(p.concentration, q.concentration)
 
 
 def dirichlet_kl(alpha: Tensor, beta: Tensor) -> Tensor:
@@ -54,6 +54,9 @@ def dirichlet_kl(alpha: Tensor, beta: Tensor) -> Tensor:
     value = _value(corners, is_top)
     slope_p, slope_q = slope_differences(corners)
     return _with_derivatives(value, alpha - at_p, beta - at_q, slope_p, slope_q, corners)
+
+
+dirichlet_op = DirichletOp(dirichlet_kl)
 
 
 def _corners(alpha: Tensor, beta: Tensor) -> tuple[Corners, Tensor]:
