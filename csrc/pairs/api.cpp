@@ -5,6 +5,7 @@
 
 #include "../abi.h"
 #include "../dispatch.h"
+#include "../memory.h"
 #include "../parallel.h"
 #include "call.h"
 #include "factors.h"
@@ -14,6 +15,7 @@ namespace {
 
 constexpr int64_t kGrain = 4096;          // elements a thread takes at once
 constexpr int64_t kParallelFrom = 16384;  // below, waking a second thread costs more than it saves
+constexpr int64_t kHugeFrom = int64_t(3) << 20;  // bytes
 
 const PairFunction* function_of(const PairCall* call) {
     const InstructionSet& set = instruction_set();
@@ -27,7 +29,13 @@ const PairFunction* function_of(const PairCall* call) {
 }
 
 int32_t run(const PairCall& call, PairKernel kernel) {
-    const int64_t count = call.rows * call.columns;
+    const int64_t count = call.rows * call.columns, bytes = count * (call.dtype == 0 ? 8 : 4);
+    if (bytes >= kHugeFrom) {
+        if (call.value != nullptr) advise_huge_pages(call.value, static_cast<size_t>(bytes));
+        for (const PairOutput& out : call.gradients) {
+            if (out.data != nullptr) advise_huge_pages(out.data, static_cast<size_t>(bytes * out.stride));
+        }
+    }
     parallel_for(count, kGrain, count < kParallelFrom ? 1 : static_cast<int32_t>(call.threads),
                  [&](int64_t begin, int64_t end) { kernel(call, begin, end); });
     return 0;

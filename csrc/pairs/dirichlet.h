@@ -22,10 +22,10 @@ struct Row {
 
     double gap(int64_t i) const { return b[i] - a[i]; }
 
-    // b_i a0 - a_i b0 for a class other than the top.
+    // b_i a0 - a_i b0 for a class other than the top; every part is zero at equality, however products are contracted.
     double cross(int64_t i) const {
         const Pair left = two_product(b[i], a0.high), right = two_product(a[i], b0.high);
-        return (left.high - right.high) + ((left.low - right.low) + (b[i] * a0.low - a[i] * b0.low));
+        return (left.high - right.high) + ((left.low - right.low) + (gap(i) * a0.low + a[i] * (a0.low - b0.low)));
     }
 };
 
@@ -59,7 +59,7 @@ Row read_row(const DirichletCall& call, int64_t row, double* scratch) {
     a0.low += s.low, b0.low += t.low;
     const double gap0 = whole.high + (whole.low + (gap.low + gap_s.low));
     const Pair left = two_product(b[top], s.high), right = two_product(a[top], t.high);
-    const double n = (left.high - right.high) + ((left.low - right.low) + (b[top] * s.low - a[top] * t.low));
+    const double n = (left.high - right.high) + ((left.low - right.low) + (gap.high * s.low + a[top] * (s.low - t.low)));
     const Corners corners{a[top], b[top], a0.high, b0.high, gap.high, gap0, s.high, t.high, gap_s.high + gap_s.low, n};
     return {k, top, a, b, a0, b0, gap0, corners, least >= kDirectFrom};
 }

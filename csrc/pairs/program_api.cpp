@@ -1,5 +1,6 @@
 // The exported functions of the programs: what their instructions are called, and one way to run them.
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "../abi.h"
@@ -13,6 +14,7 @@ namespace {
 
 constexpr int64_t kGrain = 4096;          // elements a thread takes at once
 constexpr int64_t kParallelFrom = 16384;  // below, waking a second thread costs more than it saves
+constexpr int64_t kHugeFrom = int64_t(8) << 20;  // bytes
 
 // How many results and operands an instruction has; false if there is no such instruction.
 bool shape_of(int32_t opcode, int32_t* results, int32_t* operands) {
@@ -106,14 +108,16 @@ KULLBACK_API int32_t kullback_program_run(const ProgramCall* call) {
         if (call->inputs[i].data == nullptr) return 1;
     }
     const int64_t bytes = count * (call->dtype == 0 ? 8 : 4);
-    for (int64_t k = 0; k < program.output_count; ++k) {
+    for (int64_t k = 0; k < program.output_count && bytes >= kHugeFrom; ++k) {
         if (call->outputs[k].data != nullptr) advise_huge_pages(call->outputs[k].data, size_t(bytes * call->outputs[k].stride));
     }
     if (program.pair >= 0) return call->outputs[0].data == nullptr ? 1 : run_pair(*call);
     const auto kernel = instruction_set().programs->by_dtype[call->dtype];
     parallel_for(count, kGrain, count < kParallelFrom ? 1 : static_cast<int32_t>(call->threads), [&](int64_t begin, int64_t end) {
-        std::vector<double> scratch(static_cast<size_t>(program.register_count * (program_stride(end - begin) + 1) + 8));
-        kernel(*call, begin, end, scratch.data());
+        // Not a vector: filling it with zeros would take longer than a small program does.
+        const int64_t size = program.register_count * (program_stride(end - begin) + 1);
+        const std::unique_ptr<double[]> scratch(new double[static_cast<size_t>(size)]);
+        kernel(*call, begin, end, scratch.get());
     });
     return 0;
 }

@@ -115,9 +115,13 @@ PyObject* run(const Bound& bound, ProgramCall& call, PyObject* like, PyObject* a
         return output.release();
     }
     int32_t status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = bound.entry(&call);
-    Py_END_ALLOW_THREADS;
+    if (call.columns <= kSmall) {
+        status = bound.entry(&call);
+    } else {
+        Py_BEGIN_ALLOW_THREADS;
+        status = bound.entry(&call);
+        Py_END_ALLOW_THREADS;
+    }
     if (status != 0) return PyErr_Format(PyExc_RuntimeError, "a recorded program refused its arguments (status %d)", status);
     const void* const data = call.outputs[0].data;
     if (bound.partial && (call.dtype == 0 ? has_nan<double>(data, call.columns) : has_nan<float>(data, call.columns))) {

@@ -36,7 +36,10 @@ class DirichletOp:
         )
         library = _native.library()
         if library is not None:
-            self._run_forward, self._run_backward = library.kullback_dirichlet_forward, library.kullback_dirichlet_backward
+            self._run_forward, self._run_backward = (
+                library.kullback_dirichlet_forward,
+                library.kullback_dirichlet_backward,
+            )
 
     def __call__(self, alpha: Tensor, beta: Tensor) -> Tensor:
         """One value per row of the broadcast shape; float64 if either tensor is, else float32."""

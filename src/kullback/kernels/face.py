@@ -111,8 +111,9 @@ class Op:
             return self.reference(*tensors, *options)
         if tracer_active():
             recorder = active_recorder()
-            follows = recorder is not None and self.slopes is not None
-            return recorder.special(self, tensors) if follows else self.reference(*tensors, *options)
+            if recorder is not None and self.slopes is not None:
+                return recorder.special(self, tensors)
+            return self.reference(*tensors, *options)
         if not all(map(is_plain, tensors)):
             return self.reference(*tensors, *options)
         if torch.is_grad_enabled():

@@ -118,13 +118,14 @@ class FactorOp:
         return found
 
 
-def compare_matrices(
+def compare_matrices(  # noqa: PLR0917
     given: str, loc_p: Tensor, matrix_p: Tensor, loc_q: Tensor, matrix_q: Tensor, near: float
 ) -> Tensor | None:
     """KL of two Gaussians with small matrices, as given, in one native pass without derivatives; float64.
 
     Where ‖W‖² is below `near`, W is refined from the difference of the matrices. None for what is not served: large
-    matrices, shapes that broadcast, tensors that need a gradient or are followed, a matrix that is not positive definite.
+    matrices, shapes that broadcast, tensors that need a gradient or are followed, matrices that are not positive
+    definite.
     """
     library = _native.library()
     tensors = loc_p, matrix_p, loc_q, matrix_q

@@ -68,7 +68,7 @@ class Program:
         if torch.is_grad_enabled():
             for tensor in tensors:
                 if tensor.requires_grad:
-                    value: Tensor = _Recorded.apply(self, *tensors)  # type: ignore[no-untyped-call]
+                    value: Tensor = _Recorded.apply(self, *tensors)
                     return value
         return self.run_forward(tensors)
 
@@ -159,13 +159,11 @@ class Packed:
         self.address = ctypes.addressof(self._buffer)
         self.inputs, self.outputs = inputs, len(outputs)
         self._run = library.kullback_program_run
-        self.entry = ctypes.cast(library.kullback_program_run, ctypes.c_void_p).value
+        self.entry = ctypes.cast(library.kullback_program_run, ctypes.c_void_p).value or 0
         status = library.kullback_program_check(self._buffer)
         assert status == 0, "a recorded program is not well formed"
 
-    def run(
-        self, dtype: torch.dtype, rows: int, columns: int, operands: Sequence[int], outputs: Sequence[int]
-    ) -> None:
+    def run(self, dtype: torch.dtype, rows: int, columns: int, operands: Sequence[int], outputs: Sequence[int]) -> None:
         """Evaluate all elements: address and strides per operand, address and stride per output."""
         threads = torch.get_num_threads() if rows * columns >= _PARALLEL_FROM else 1
         packed = _CALL.pack(

@@ -1,9 +1,9 @@
 """A torch formula as a program: its elementwise operations, recorded while it runs once on example tensors.
 
-Formulas of pairs are branch-free functions of parameters, a hundred small torch operations each. `Recorder` watches one
-evaluation, and the gradient that autograd takes of it, from below autograd. What it saw is the formula: every operand is
-an input, a number, or the result of an earlier operation. Anything else (a sum, a sort, a tensor it has not seen made, a
-number read out of a tensor) is refused, and the pair keeps to torch.
+Formulas of pairs are branch-free functions of parameters, a hundred small torch operations each. `Recorder` watches
+one evaluation, and the gradient that autograd takes of it, from below autograd. What it saw is the formula: every
+operand is an input, a number, or the result of an earlier operation. Anything else (a sum, a sort, a tensor it has not
+seen made, a number read out of a tensor) is refused, and the pair keeps to torch.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Graph:
         Formulas hang derivatives on differences x − x; what is multiplied by one is finite by construction.
         """
         if name == "number" and operands[0] == 0:
-            operands = (math.copysign(0.0, operands[0]), math.copysign(1.0, operands[0]))  # type: ignore[arg-type]
+            sign = math.copysign(1.0, float(operands[0]))
+            operands = (sign * 0.0, sign)  # −0 and 0 are one key otherwise
         key: Key = (name, *operands)
         simple = self._simplified(name, *operands)  # type: ignore[arg-type]
         if simple is not None:
@@ -78,7 +79,7 @@ class Graph:
         """Give inputs other numbers; those that have none are not used."""
         for node, (name, *operands) in enumerate(self.nodes):
             if name == "input":
-                self.nodes[node] = ("input", inputs.get(operands[0], -1))  # type: ignore[arg-type]
+                self.nodes[node] = ("input", inputs.get(operands[0], -1))  # type: ignore[call-overload]
 
     def _simplified(self, name: str, *operands: int) -> int | None:
         if name == "sub" and operands[0] == operands[1]:
@@ -95,11 +96,11 @@ class Graph:
         return None
 
 
-class Recorder(TorchDispatchMode):
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Follows what happens to its inputs."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.graph = Graph()
         self._known: dict[Key, Value] = {}
         self._alive: list[Tensor] = []  # an address names a tensor only while the tensor lives
@@ -246,7 +247,7 @@ class Recorder(TorchDispatchMode):
             return found
         # Along the last dimension one by one.
         each = [[a[k] if isinstance(a, tuple) else a for a in plain] for k in range(result.shape[1])]
-        return tuple(rule(self.graph, *part, **kwargs) for part in each)
+        return tuple(int(rule(self.graph, *part, **kwargs)) for part in each)
 
     def _shaped(self, name: str, args: Sequence[Any]) -> Value:
         if name == "stack":
@@ -255,7 +256,7 @@ class Recorder(TorchDispatchMode):
         if name == "select":
             if not isinstance(value, tuple) or args[1] not in {1, -1}:
                 raise RefusedError("select from a batch")
-            return value[args[2]]
+            return int(value[args[2]])
         sizes, _, index = args[1], args[2], args[3]
         zero = self.graph.add("number", 0.0)
         return tuple(self._single(args[0]) if k == index else zero for k in range(sizes[-1]))
@@ -364,7 +365,7 @@ def _first(g: Graph, x: int, *_: object, **__: object) -> int:
 
 # Of torch's operations by name; what returns its first operand only changes dtype, shape or history.
 _RULES: dict[str, Callable[..., int]] = {
-    **{name: _first for name in ("detach", "alias", "clone", "_to_copy", "expand", "view", "contiguous", "lift_fresh")},
+    **dict.fromkeys(("detach", "alias", "clone", "_to_copy", "expand", "view", "contiguous", "lift_fresh"), _first),
     **{name: _named(name) for name in ("neg", "abs", "sqrt", "reciprocal", "exp", "expm1", "log", "log1p", "sigmoid")},
     **{name: _named(name) for name in ("sign", "isnan", "isinf", "erf", "sin", "cos", "mul", "div", "maximum")},
     **{name: _named(name) for name in ("minimum", "lt", "le", "eq", "where")},

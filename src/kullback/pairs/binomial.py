@@ -8,11 +8,18 @@ import torch
 from torch import Tensor
 from torch.distributions import Bernoulli, Binomial, Poisson
 
-from kullback.pairs.outcomes import chance
+from kullback.pairs.outcomes import chance, kl_per_trial
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
 from kullback.pairs.trials import beyond_mean, kl_of_trials
 from kullback.special import kl_div
+
+
+def _of_equal_counts(p: Binomial, q: Binomial) -> Tensor:
+    """NaN where the counts are not equal; p's count carries the derivative then, as in `kl_of_trials`."""
+    (n,), (big,) = read(p, "total_count"), read(q, "total_count")
+    value = torch.where(n == 0, 0.0, n * torch.where(n == 0, 0.0, kl_per_trial(chance(p), chance(q))))
+    return torch.where(n == big, value, math.nan)
 
 
 @register(
@@ -21,6 +28,7 @@ from kullback.special import kl_div
     method="integral",
     source="n KL(Bernoulli ‖ Bernoulli) for equal counts; n_p < n_q: Malmsten's integral; n_p > n_q: infinite",
     decides_support=True,
+    usual=_of_equal_counts,
 )
 def kl_binomial_binomial(p: Binomial, q: Binomial) -> tuple[Tensor, Tensor]:
     """More trials than q has are infinitely surprising, unless p never succeeds."""

@@ -6,7 +6,7 @@ from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution
+from torch.distributions import Distribution, Independent
 
 from kullback._core.errors import InputTypeError, NoRouteError, ShapeError, explain_problem
 from kullback.pairs import quick, registry, support
@@ -59,13 +59,31 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
                 return short
         else:
             ways = quick.ways_for(p, q)
-        found = None if ways is None else ways.long(p, q, answer)
+        found = _of_independent(p, q) if ways is None else ways.long(p, q, answer)
         if found is not None:
             return found
     rule = registry.find(type(p), type(q))
     if rule is not None and rule.finished and p.batch_shape == q.batch_shape and p.event_shape == q.event_shape:
         return cast("Tensor", rule.formula(p, q))
     return _rounded(p, q)[0]
+
+
+def _of_independent(p: Distribution, q: Distribution) -> Tensor | None:
+    """The sum over dimensions that both sides reinterpret alike; None for anything else.
+
+    The terms are not negative, so that rounding each of them costs no more than rounding their sum.
+    """
+    if type(p) is not Independent or type(q) is not Independent:
+        return None
+    dims, base_p, base_q = p.reinterpreted_batch_ndims, p.base_dist, q.base_dist
+    same = dims == q.reinterpreted_batch_ndims and base_p.batch_shape == base_q.batch_shape
+    rules = registry.find(Independent, Independent), registry.find(type(base_p), type(base_q))
+    by_user = any(rule is not None and rule.method == "user" for rule in rules)
+    if not same or not dims or by_user or base_p.event_shape or base_q.event_shape:
+        return None
+    value = kl_divergence(base_p, base_q)
+    summed = torch.sum(value, dim=tuple(range(-dims, 0)), dtype=torch.float64)
+    return summed.to(value.dtype)
 
 
 def kl_with_error(p: Distribution, q: Distribution) -> KLResult:

@@ -28,6 +28,7 @@ from kullback.pairs.parameters import working
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.pairs.relative_factor import NEAR
+from kullback.pairs.visible import surely
 from kullback.special import log1pmx
 
 _RULE = gauss_legendre(8)
@@ -95,6 +96,8 @@ def _matrix_part(c: _Change, log_det: Tensor) -> Tensor:
     diagonal = torch.where(small, -log1pmx(torch.where(small, c.rho, 0.0)), c.rho - c.log_diagonal).sum(-1)
     moved = (c.root_moved * (2 * c.root_a + c.root_moved)).sum((-2, -1))
     far = moved - (c.rho * c.outer.square().sum(-2)).sum(-1) - log_det
+    if surely(~small.all(-1)):
+        return diagonal + far
     close, near = _second_order(c._replace(rho=torch.where(small.all(-1, keepdim=True), c.rho, 0.0)))
     return diagonal + torch.where(near & small.all(-1), close, far)
 
@@ -128,6 +131,8 @@ def _second_order(c: _Change) -> tuple[Tensor, Tensor]:
     middle = (s * (v.mT @ (rho / (1 + rho) * v))).sum((-2, -1))
     m = s @ (v.mT @ (v / (1 + rho)))
     near = m.detach().square().sum((-2, -1)) < NEAR
+    if surely(~near):
+        return middle, near
     m = torch.where(near[..., None, None], m, 0.0)
     nodes = torch.tensor(_RULE.nodes, dtype=m.dtype, device=m.device)
     weights = torch.tensor(_RULE.weights, dtype=m.dtype, device=m.device)

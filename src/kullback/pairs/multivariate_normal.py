@@ -52,8 +52,8 @@ def kl_gaussian_gaussian(p: Gaussian, q: Gaussian) -> Tensor:
     return divergence
 
 
-# Rows from which factoring in float64 costs more than the comparison; the largest product of mean eigenvalues of Σ and Σ⁻¹
-# and the smallest ‖W‖² for which the factors that torch made in float32 are as good as the matrices.
+# Rows from which factoring in float64 costs more than the comparison; the largest product of mean eigenvalues of Σ and
+# Σ⁻¹, and the smallest ‖W‖², for which the factors that torch made in float32 are as good as the matrices.
 _LARGE, _CONDITION, _APART = 97, 100.0, 1.0
 _PROBES = 4
 
@@ -61,22 +61,22 @@ _PROBES = 4
 def _without_derivatives(p: Gaussian, q: Gaussian) -> Tensor | None:
     """The divergence in one native pass, where the two are given in the same way; None where that cannot be."""
     way = given(p)
-    if way == "cov_factor" or way != given(q):
+    if not isinstance(p, MultivariateNormal) or not isinstance(q, MultivariateNormal) or way != given(q):
         return None
     matrices = [_stored(d, way) for d in (p, q)]
     found = compare_matrices(way, p.loc, matrices[0], q.loc, matrices[1], NEAR)
     return _from_float32_factors(p, q) if found is None and way == "covariance_matrix" else found
 
 
-def _stored(d: Gaussian, way: str) -> Tensor:
+def _stored(d: MultivariateNormal, way: str) -> Tensor:
     return d._unbroadcasted_scale_tril if way == "scale_tril" else cast("Tensor", getattr(d, way))
 
 
-def _from_float32_factors(p: Gaussian, q: Gaussian) -> Tensor | None:
-    """The divergence of large float32 covariances from the factors torch made of them; None where that would cost digits.
+def _from_float32_factors(p: MultivariateNormal, q: MultivariateNormal) -> Tensor | None:
+    """The divergence of large float32 covariances from the factors torch made of them; None where that costs digits.
 
-    Such a factor is that of a matrix within a few ulp of the stored one, which changes the divergence by c·κ·eps. Of laws
-    that are apart and well conditioned that is 1e-7; all others are factored in float64.
+    Such a factor is that of a matrix within a few ulp of the stored one, which changes the divergence by c·κ·eps. Of
+    laws that are apart and well conditioned that is 1e-7; all others are factored in float64.
     """
     size = p.loc.shape[-1]
     if size < _LARGE or any(d.loc.dtype is not torch.float32 for d in (p, q)) or not is_known(p.loc):
@@ -87,7 +87,7 @@ def _from_float32_factors(p: Gaussian, q: Gaussian) -> Tensor | None:
     return value if bool((square > _APART).all()) else None
 
 
-def _well_conditioned(d: Gaussian) -> bool:
+def _well_conditioned(d: MultivariateNormal) -> bool:
     """By tr Σ and an estimate of tr Σ⁻¹ = E‖L⁻¹r‖², r a vector of random signs."""
     lower = d._unbroadcasted_scale_tril.detach()
     size = lower.shape[-1]

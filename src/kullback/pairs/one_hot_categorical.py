@@ -9,7 +9,12 @@ from kullback.pairs.categorical import kl_categorical_categorical
 from kullback.pairs.registry import register
 
 
-@register(OneHotCategorical, OneHotCategorical, source="KL(Categorical ‖ Categorical): the outcome names the class")
+@register(
+    OneHotCategorical,
+    OneHotCategorical,
+    source="KL(Categorical ‖ Categorical): the outcome names the class",
+    finished=True,
+)
 def kl_one_hot_categorical_one_hot_categorical(p: OneHotCategorical, q: OneHotCategorical) -> Tensor:
     """The same law, written as a unit vector."""
     return kl_categorical_categorical(p._categorical, q._categorical)

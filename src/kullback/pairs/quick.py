@@ -1,9 +1,9 @@
 """The short way for pairs of univariate laws: a formula that was recorded once, run natively ever after.
 
-The first call with two classes of torch's records their formula (`recording`); later calls read the parameters and run it
-in one pass. A pair whose formula is no elementwise function of parameters, an integral say, is remembered as such and
-always takes the long way, and so does whatever a transform, the compiler or another device follows. A change of the rules
-(`register_kl`) forgets everything.
+The first call with two classes of torch's records their formula (`recording`); later calls read the parameters and run
+it in one pass. A pair whose formula is no elementwise function of parameters, an integral say, is remembered as such
+and always takes the long way, and so does whatever a transform, the compiler or another device follows. A change of the
+rules (`register_kl`) forgets everything.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def ways_for(p: Distribution, q: Distribution) -> Ways | None:
     return ways
 
 
-def _is_plain_law(d: Distribution) -> bool:
+def _is_plain_law(d: object) -> bool:
     """A univariate class of torch's own: nothing but its parameters tells two of its objects apart."""
     kind = type(d)
     if not isinstance(d, Distribution):

@@ -1,14 +1,14 @@
 """The formula of two classes as a program: recorded on copies of two distributions whose parameters are examples.
 
-What is recorded is the whole answer, the test of supports included. Of two laws that are infinite apart because of where
-they live, only that test is.
+What is recorded is the whole answer, the test of supports included. Of two laws that are infinite apart because of
+where they live only that test is, and of a pair whose usual case is simpler than its formula, that case.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -43,7 +43,7 @@ class Recording(NamedTuple):
     Attributes:
         program: The function of the parameters that were read.
         readings: Of p and of q.
-        partial: It only says where the answer is infinite, and NaN where it is not.
+        partial: It answers some elements only, and says NaN to the others.
     """
 
     program: Program
@@ -62,13 +62,16 @@ def record(p: Distribution, q: Distribution, answer: Answer) -> Recording | None
 
 def _record(p: Distribution, q: Distribution, answer: Answer) -> Recording:
     rule = registry.find(type(p), type(q))
-    partial = _infinite_by_support(p, q, rule, answer)
+    some = None if rule is None else rule.usual
+    if some is None and _infinite_by_support(p, q, rule, answer):
+        some = _where_infinite
+    partial = some is not None
     if not partial and (rule is None or not _has_formula(rule, p, q)):
         raise RefusedError("no formula of its own")
     examples = _Example(p), _Example(q)
 
     def formula(*laws: Distribution) -> Tensor:
-        return _where_infinite(*laws) if partial else answer(laws[0], laws[1])[0]
+        return answer(laws[0], laws[1])[0] if some is None else some(*laws)
 
     leaves = [leaf for example in examples for leaf in example.leaves.values()]
     grad = torch.rand(LENGTH, dtype=torch.float64)
@@ -81,9 +84,12 @@ def _record(p: Distribution, q: Distribution, answer: Answer) -> Recording:
         found: Sequence[Tensor | None] = [None] * len(leaves)
         if value.requires_grad:
             # Through a sum: handed `grad` directly, torch would import its symbolic shapes first, for seconds.
-            total = recorder.run_unseen(lambda: (value * grad).sum())
+            total = recorder.run_unseen(_dot, value, grad)
             found = torch.autograd.grad(total, leaves, allow_unused=True)
-    node, slopes = recorder.node(value), [_spread(recorder.node(g), leaf) for g, leaf in zip(found, leaves, strict=True)]
+    node, slopes = (
+        recorder.node(value),
+        [_spread(recorder.node(g), leaf) for g, leaf in zip(found, leaves, strict=True)],
+    )
     assert isinstance(node, int)
     used = recorder.keep_inputs([node, *(n for slope in slopes for n in slope)], _at_least_one(examples))
 
@@ -95,9 +101,7 @@ def _record(p: Distribution, q: Distribution, answer: Answer) -> Recording:
 
     kept = [i for i, keep in enumerate(used) if keep]
     gradients = [n for i in kept for n in slopes[i]]
-    program = Program(
-        recorder.graph, node, gradients, parts=[_parts(leaves[i]) for i in kept], formula=of_tensors
-    )
+    program = Program(recorder.graph, node, gradients, parts=[_parts(leaves[i]) for i in kept], formula=of_tensors)
     count = len(examples[0].leaves)
     readings = examples[0].reading(used[:count]), examples[1].reading(used[count:])
     return Recording(program, readings, partial)
@@ -114,7 +118,12 @@ def _infinite_by_support(p: Distribution, q: Distribution, rule: registry.Rule |
     A law of counts may be a single atom, which is inside where its support is not.
     """
     inner, outer = support.interval(p), support.interval(q)
-    if inner is None or outer is None or (inner.discrete and outer.discrete) or (rule is not None and rule.decides_support):
+    if (
+        inner is None
+        or outer is None
+        or (inner.discrete and outer.discrete)
+        or (rule is not None and rule.decides_support)
+    ):
         return False
     if support.nested(inner, outer) is False:
         return True
@@ -126,6 +135,10 @@ def _where_infinite(p: Distribution, q: Distribution) -> Tensor:
     inside = support.contained(p, q)
     infinite = torch.full((LENGTH,), math.inf, dtype=torch.float64)
     return torch.where(inside, math.nan, infinite) if isinstance(inside, Tensor) else infinite
+
+
+def _dot(x: Tensor, y: Tensor) -> Tensor:
+    return (x * y).sum()
 
 
 def _parts(leaf: Tensor) -> int:
@@ -210,6 +223,6 @@ def _replaced(d: Distribution, tensors: dict[int, Tensor]) -> Distribution:
 
 def _made(kind: type[Distribution], state: dict[str, object], batch_shape: torch.Size) -> Distribution:
     """An object without going through its constructor, which would validate and derive anew."""
-    made = cast("Distribution", object.__new__(kind))
+    made = object.__new__(kind)
     vars(made).update(state, _batch_shape=batch_shape)
     return made

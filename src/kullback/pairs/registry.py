@@ -54,6 +54,7 @@ class Rule(NamedTuple):
             degenerate parameters (a rate of 0, a probability of 1) or must be compared before anything else.
         finished: Whether the formula's result is the answer as it is: it decides the support, and it has the dtype and
             the broadcast batch shape of the answer. Nothing stands between a small input and its kernel then.
+        usual: An elementwise formula for the usual case, NaN where it does not hold (`recording`).
     """
 
     p: type[Distribution]
@@ -64,6 +65,7 @@ class Rule(NamedTuple):
     applies: Callable[[type, type], bool] | None = None
     decides_support: bool = False
     finished: bool = False
+    usual: Callable[..., Tensor] | None = None
 
     def __str__(self) -> str:
         return f"KL({self.p.__name__} || {self.q.__name__})"
@@ -84,12 +86,13 @@ def register(
     applies: Callable[[type, type], bool] | None = None,
     decides_support: bool = False,
     finished: bool = False,
+    usual: Callable[..., Tensor] | None = None,
 ) -> Callable[[F], F]:
     """Decorate the library's own formula for KL(p ‖ q)."""
 
     def decorate(formula: F) -> F:
         decides = decides_support or finished
-        add(Rule(p, q, cast("Formula", formula), method, source, applies, decides, finished))
+        add(Rule(p, q, cast("Formula", formula), method, source, applies, decides, finished, usual))
         return formula
 
     return decorate
