@@ -354,6 +354,12 @@ def _sigmoid_backward(g: Graph, grad: int, out: int) -> int:
     return g.add("mul", g.add("mul", grad, g.add("sub", g.add("number", 1.0), out)), out)
 
 
+def _logaddexp(g: Graph, a: int, b: int) -> int:
+    decay = g.add("exp", g.add("neg", g.add("abs", g.add("sub", a, b))))
+    both = g.add("and", g.add("eq", a, b), g.add("isinf", a))
+    return g.add("where", both, a, g.add("add", g.add("maximum", a, b), g.add("log1p", decay)))
+
+
 def _addcmul(g: Graph, x: int, a: int, b: int, value: float = 1.0) -> int:
     return g.add("add", x, g.add("mul", g.add("mul", g.add("number", float(value)), a), b))
 
@@ -391,6 +397,7 @@ _RULES: dict[str, Callable[..., int]] = {
     "log_sigmoid_backward": _log_sigmoid_backward,
     "sigmoid_backward": _sigmoid_backward,
     "addcmul": _addcmul,
+    "logaddexp": _logaddexp,
 }
 _FACTORIES = {"scalar_tensor", "full", "zeros", "ones", "new_zeros", "new_ones", "new_full"}
 _FACTORIES |= {"zeros_like", "ones_like", "full_like", "lift_fresh"}

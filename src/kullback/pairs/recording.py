@@ -169,7 +169,6 @@ class _Example:
 
     def __init__(self, d: Distribution) -> None:
         self.leaves: dict[str, Tensor] = {}
-        self._copies: dict[int, Tensor] = {}
         self._absent: list[str] = []
         self.law = self._copy(d, "")
         if not self.leaves:
@@ -186,9 +185,11 @@ class _Example:
 
     def _copy(self, d: Distribution, prefix: str) -> Distribution:
         state = dict(vars(d))
+        given = ""
         if any(name in state for name in _CHOICES):
-            other = "probs" if gives_logits(d) else "logits"
+            given, other = ("logits", "probs") if gives_logits(d) else ("probs", "logits")
             state.pop(other, None)
+            state.pop("_param", None)  # torch's second name for the given one
             self._absent.append(prefix + other)
         # Tensors of its own first, so that a parameter is read where it is nearest.
         for name, value in sorted(state.items(), key=lambda item: not isinstance(item[1], Tensor)):
@@ -196,16 +197,17 @@ class _Example:
                 state[name] = self._leaf(value, prefix + name, value.dim() - len(d.batch_shape))
             elif isinstance(value, Distribution):
                 state[name] = self._copy(value, f"{prefix}{name}.")
+        if given:
+            state["_param"] = state[given]
         return _made(type(d), state, torch.Size([LENGTH]))
 
     def _leaf(self, value: Tensor, path: str, event_dims: int) -> Tensor:
-        if id(value) not in self._copies:
-            if event_dims not in {0, 1}:
-                raise RefusedError("a parameter that is no vector")
-            first = value.detach().reshape(-1, *value.shape[value.dim() - event_dims :])[:1]
-            leaf = working(first).expand(LENGTH, *first.shape[1:]).clone().requires_grad_()
-            self._copies[id(value)] = self.leaves[path] = leaf
-        return self._copies[id(value)]
+        """One leaf per path, even if a maker handed the same tensor over twice."""
+        if event_dims not in {0, 1}:
+            raise RefusedError("a parameter that is no vector")
+        first = value.detach().reshape(-1, *value.shape[value.dim() - event_dims :])[:1]
+        self.leaves[path] = working(first).expand(LENGTH, *first.shape[1:]).clone().requires_grad_()
+        return self.leaves[path]
 
 
 def _replaced(d: Distribution, tensors: dict[int, Tensor]) -> Distribution:

@@ -1,0 +1,188 @@
+"""Recorded formulas: the same answers as the long way, for every kind of call, and no answer that is not theirs."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.distributions as td
+from torch.autograd import forward_ad
+
+import kullback
+from kullback import kl_divergence
+from kullback.kernels import native
+from kullback.pairs import dispatch, quick, registry
+
+pytestmark = pytest.mark.skipif(native.library() is None, reason="the native library is not built here")
+
+
+def draw(seed: int, *shape: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    return torch.rand(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype) + 0.1
+
+
+# (p, q) from two tensors for p and two for q
+PAIRS = {
+    "Laplace-Laplace": lambda a, b, c, d: (td.Laplace(a, b), td.Laplace(c, d)),
+    "Normal-Gumbel": lambda a, b, c, d: (td.Normal(a, b), td.Gumbel(c, d)),
+    "Beta-Normal": lambda a, b, c, d: (td.Beta(a, b), td.Normal(c, d)),
+    "Uniform-Beta": lambda a, b, c, d: (td.Uniform(a / 4, b / 4 + 0.5), td.Beta(c, d)),
+    "Pareto-Gamma": lambda a, b, c, d: (td.Pareto(a, b + 3), td.Gamma(c, d)),
+    "Geometric-Geometric": lambda a, b, c, d: (td.Geometric(a / 2), td.Geometric(logits=c - d)),
+    "Binomial-Binomial": lambda a, b, c, d: (td.Binomial(5, logits=a - b), td.Binomial(5, logits=c - d)),
+    "LogNormal-LogNormal": lambda a, b, c, d: (td.LogNormal(a, b), td.LogNormal(c, d)),
+    "ContinuousBernoulli-Uniform": lambda a, b, c, d: (td.ContinuousBernoulli(a / 2), td.Uniform(-c, 1 + d)),
+    "HalfNormal-HalfNormal": lambda a, b, c, d: (td.HalfNormal(a * b), td.HalfNormal(c * d)),
+}
+
+
+def long_way(p: td.Distribution, q: td.Distribution) -> torch.Tensor:
+    return dispatch._rounded(p, q)[0]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("shape", [(), (1,), (64,), (3, 5), (5000,)])
+def test_values_equal_those_of_the_long_way(name, shape):
+    tensors = [draw(seed, *shape) for seed in range(4)]
+    p, q = PAIRS[name](*tensors)
+    assert registry.quick or kl_divergence(p, q) is not None
+    torch.testing.assert_close(kl_divergence(p, q), long_way(p, q), rtol=1e-12, atol=0)
+    assert registry.quick[type(p), type(q)].short(p, q) is not NotImplemented
+    narrow = PAIRS[name](*(t.float() for t in tensors))
+    found = kl_divergence(*narrow)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, long_way(*narrow), rtol=1.2e-7, atol=0)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_gradients_once_and_twice(name):
+    def derivatives(divergence):
+        tensors = [draw(seed, 6).requires_grad_() for seed in range(4)]
+        value = divergence(*PAIRS[name](*tensors)).sum()
+        first = torch.autograd.grad(value, tensors, create_graph=True, allow_unused=True)
+        weighted = sum((g * draw(9, 6)).sum() for g in first if g is not None)
+        return [*first, *torch.autograd.grad(weighted, tensors, allow_unused=True)]
+
+    for found, wanted in zip(derivatives(kl_divergence), derivatives(long_way), strict=True):
+        assert (found is None) == (wanted is None)
+        if wanted is not None:
+            torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_first_order_backward_is_native_and_the_same(name):
+    def gradients(divergence):
+        tensors = [draw(seed, 6, dtype=torch.float64).requires_grad_() for seed in range(4)]
+        divergence(*PAIRS[name](*tensors)).sum().backward()
+        return [t.grad for t in tensors]
+
+    for found, wanted in zip(gradients(kl_divergence), gradients(long_way), strict=True):
+        assert (found is None) == (wanted is None)
+        if wanted is not None:
+            torch.testing.assert_close(found, wanted, rtol=1e-11, atol=1e-14)
+
+
+LAYOUTS = {
+    "broadcast": lambda: (td.Laplace(draw(0, 3, 1), draw(1, 3, 1)), td.Laplace(draw(2, 4), draw(3, 4))),
+    "strided": lambda: (td.Laplace(draw(0, 4, 3).T, draw(1, 3, 4)), td.Laplace(draw(2, 3, 4), draw(3, 4, 3).T)),
+    "one number": lambda: (td.Laplace(0.0, draw(1, 5)), td.Laplace(draw(2, 5), 1.5)),
+    "two dtypes": lambda: (td.Laplace(draw(0, 5).float(), 1.0), td.Laplace(draw(2, 5), draw(3, 5))),
+    "half": lambda: (
+        td.Laplace(draw(0, 5).half(), draw(1, 5).half()),
+        td.Laplace(draw(2, 5).half(), draw(3, 5).half()),
+    ),
+    "expanded": lambda: (td.Laplace(draw(0), draw(1)).expand((4, 2)), td.Laplace(draw(2, 4, 2), draw(3, 4, 2))),
+    "empty": lambda: (td.Laplace(draw(0, 0), draw(1, 0)), td.Laplace(draw(2, 0), draw(3, 0))),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_layouts_and_dtypes(name):
+    p, q = LAYOUTS[name]()
+    found, wanted = kl_divergence(p, q), long_way(p, q)
+    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+    torch.testing.assert_close(found, wanted, rtol=1e-7, atol=0)
+
+
+def test_the_given_parameter_is_read_whatever_torch_has_cached():
+    logits = torch.tensor([-800.0, 3.0, 1e-9], dtype=torch.float64)
+    p, q = td.Geometric(logits=logits), td.Geometric(logits=logits + 1e-9)
+    before = kl_divergence(p, q)
+    assert p.probs is not None
+    assert q.probs is not None
+    assert torch.equal(kl_divergence(p, q), before)
+    probs = td.Geometric(probs=torch.tensor([0.2, 0.3, 0.4], dtype=torch.float64))
+    assert torch.equal(kl_divergence(probs, q), long_way(probs, q))
+
+
+def test_one_tensor_given_for_two_parameters_stays_two_parameters():
+    same = draw(0, 5)
+    registry.quick.pop((td.Cauchy, td.Cauchy), None)
+    kl_divergence(td.Cauchy(same, same), td.Cauchy(same, same))
+    p, q = td.Cauchy(draw(1, 5), draw(2, 5)), td.Cauchy(draw(3, 5), draw(4, 5))
+    torch.testing.assert_close(kl_divergence(p, q), long_way(p, q), rtol=1e-13, atol=0)
+
+
+def test_infinite_by_support_and_finite_where_it_is_not():
+    inside = td.Exponential(draw(0, 4)), td.Pareto(draw(1, 4), draw(2, 4))
+    assert torch.equal(kl_divergence(*inside), torch.full((4,), math.inf, dtype=torch.float64))
+    rate = draw(0, 4).requires_grad_()
+    value = kl_divergence(td.Exponential(rate), td.Uniform(torch.zeros(4), torch.ones(4)))
+    value.sum().backward()
+    assert torch.equal(value, torch.full((4,), math.inf, dtype=torch.float64))
+    assert torch.equal(rate.grad, torch.zeros(4, dtype=torch.float64))
+    low = torch.tensor([-2.0, 0.5])
+    mixed = kl_divergence(td.Uniform(low, torch.ones(2)), td.Uniform(torch.zeros(2), torch.ones(2)))
+    assert mixed[0] == math.inf
+    assert mixed[1] == pytest.approx(math.log(2), rel=1e-6)
+
+
+def test_unequal_counts_are_answered_on_the_long_way():
+    p, q = (td.Binomial(torch.tensor([5.0, 4.0]), probs=torch.tensor([0.3, x])) for x in (0.4, 0.6))
+    kl_divergence(p, q)
+    wide = td.Binomial(torch.tensor([5.0, 9.0]), probs=torch.tensor([0.3, 0.6]))
+    assert torch.equal(kl_divergence(p, wide), long_way(p, wide))
+    assert bool(kl_divergence(p, wide).isfinite().all())
+
+
+def test_followed_calls_take_the_long_way():
+    p, q = PAIRS["Laplace-Laplace"](*(draw(seed, 5) for seed in range(4)))
+    kl_divergence(p, q)
+    mapped = torch.func.vmap(lambda x: kl_divergence(td.Laplace(x, 1.0, validate_args=False), td.Laplace(0.0, 2.0)))
+    x = draw(7, 5)
+    torch.testing.assert_close(mapped(x), kl_divergence(td.Laplace(x, 1.0), td.Laplace(0.0, 2.0)))
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, torch.ones_like(x))
+        value = kl_divergence(td.Laplace(dual, torch.ones_like(x)), td.Laplace(torch.zeros_like(x), torch.ones_like(x)))
+        assert forward_ad.unpack_dual(value).tangent is not None
+
+
+def test_an_override_and_a_subclass_are_obeyed():
+    class Mine(td.Laplace):
+        @property
+        def scale(self):
+            return 2 * self.__dict__["_scale"]
+
+        @scale.setter
+        def scale(self, value):
+            self.__dict__["_scale"] = value
+
+    p, q = PAIRS["Laplace-Laplace"](*(draw(seed, 5) for seed in range(4)))
+    doubled = td.Laplace(p.loc, 2 * p.scale)
+    torch.testing.assert_close(kl_divergence(Mine(p.loc, p.scale), q), kl_divergence(doubled, q), rtol=1e-14, atol=0)
+    known = registry.find(td.Laplace, td.Laplace)
+    try:
+        kullback.register_kl(td.Laplace, td.Laplace, override=True)(lambda p, q: torch.full_like(p.loc, -1.0))
+        assert torch.equal(kl_divergence(p, q), torch.full((5,), -1.0, dtype=torch.float64))
+    finally:
+        registry.remove(td.Laplace, td.Laplace)
+        registry.add(known)
+    assert bool((kl_divergence(p, q) >= 0).all())
+
+
+def test_a_formula_that_is_no_elementwise_function_is_not_recorded():
+    p, q = td.StudentT(draw(0, 4) + 2, draw(1, 4), draw(2, 4)), td.StudentT(draw(3, 4) + 2, draw(4, 4), draw(5, 4))
+    first = kl_divergence(p, q)
+    ways = registry.quick[td.StudentT, td.StudentT]
+    assert ways.short is quick._declines
+    assert torch.equal(kl_divergence(p, q), first)
