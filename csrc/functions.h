@@ -35,8 +35,6 @@ inline T slope_unless_infinite(T x, T slope) {
     X(log_ndtr, double, double, log_ndtr_of(x))
 
 #define KULLBACK_BINARY(X)                                                                 \
-    X(rel_entr, float, float, rel_entr_of(x, y))                                                  \
-    X(kl_div, float, float, kl_div_of(x, y))                                                      \
     X(logdiffexp, double, double, logdiffexp_of(x, y))                                             \
     X(expm1mx_grad, float, float, chain(x, slope_unless_infinite(y, expm1_of(y))))                \
     X(log1pmx_grad, float, float, chain(x, slope_unless_infinite(y, -y / (T(1) + y))))            \
@@ -44,6 +42,12 @@ inline T slope_unless_infinite(T x, T slope) {
     X(log_ndtr_grad, double, double, chain(x, log_ndtr_slope(y)))                                  \
     X(lgamma_bregman, double, double, lgamma_bregman_of(x, y))                                     \
     X(log_ndtr_diff, double, double, log_ndtr_diff_of(x, y))
+
+// X(name, precisions, expression where both arguments are positive normal numbers, expression for all): a block without
+// exceptions runs the first only.
+#define KULLBACK_BINARY_GUARDED(X)                                                         \
+    X(rel_entr, float, float, rel_entr_ordinary(x, y), rel_entr_of(x, y))                  \
+    X(kl_div, float, float, kl_div_ordinary(x, y), kl_div_of(x, y))
 
 #define KULLBACK_TERNARY(X)                                                                \
     X(rel_entr_grad_p, float, float, chain(x, rel_entr_slope_p(y, z)))                            \

@@ -28,6 +28,22 @@ inline constexpr float kAtanhFloat[] = {
     0.0409161903f,
     0.156291713f};
 
+// the same for z in [0, 0.0405]
+inline constexpr double kAtanhNearDouble[] = {
+    0.33333333333333332,
+    0.20000000000004263,
+    0.14285714283507309,
+    0.11111111545820570,
+    0.090908671232001609,
+    0.076945010625828643,
+    0.066035400410346814,
+    0.068145553609306341};
+inline constexpr float kAtanhNearFloat[] = {
+    0.333333331f,
+    0.200001617f,
+    0.142658702f,
+    0.118836701f};
+
 // (e^x - 1 - x)/x^2, |x| <= log(2)/2
 inline constexpr double kExpNearDouble[] = {
     0.50000000000000000,

@@ -49,7 +49,7 @@ inline double digamma_positive(double x) {
     const double f = y2.mantissa - 1;
     const double ratio = f / (y2.mantissa + 1);
     const double z = ratio * ratio;
-    const double tail = ratio * (2 * z * atanh_remainder(z) - f) + y2.exponent * Format<double>::kLog2Low;
+    const double tail = ratio * (2 * z * atanh_remainder_near(z) - f) + y2.exponent * Format<double>::kLog2Low;
     const double below = inverse * (0.5 + inverse * binet_series<1>(inverse * inverse));
     const double start = y2.exponent * Format<double>::kLog2High - (raise ? fall : 0.0);
     const double large = (start + f) + (tail - below);

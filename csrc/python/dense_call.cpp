@@ -4,14 +4,10 @@
 // operation. Nearly all of that is Python asking questions about tensors, so here the same questions are asked in C: is this
 // a dense contiguous CPU tensor, does somebody follow the computation, is a gradient wanted? If every answer is the ordinary
 // one the kernel runs; otherwise the result is NotImplemented and the caller goes the long way.
-//
-// Only Python's limited API and torch's public Python methods are used, so one binary serves every CPython from 3.10 and
-// every torch version. The questions are those of `kernels/levels.py`.
-#define Py_LIMITED_API 0x030A0000
-#include <Python.h>
-
-#include <cstdint>
+#include <cstring>
 #include <initializer_list>
+
+#include "questions.h"
 
 namespace {
 
@@ -19,7 +15,6 @@ using Kernel = int32_t (*)(int32_t function, int32_t dtype, int64_t count, const
                            int32_t threads);
 
 constexpr int kMostInputs = 8;
-constexpr int64_t kSmall = 4096;  // elements; up to here one thread does it, whatever torch's setting
 
 struct Bound {
     Kernel kernel;
@@ -27,119 +22,55 @@ struct Bound {
     int32_t arity;
 };
 
-// What is asked of torch, looked up once.
-struct Torch {
-    PyObject *tensor, *parameter, *float64, *float32;
-    PyObject *transforms_active, *dispatch_stack, *tracing_state, *forward_ad, *grad_enabled, *threads, *empty_like;
-} torch_;
-
-struct Names {
-    PyObject *is_cpu, *dtype, *shape, *requires_grad, *is_neg, *is_contiguous, *numel, *data_ptr, *current_level;
-} name_;
-
-// A new reference that is dropped at the end of the scope.
-class Owned {
-   public:
-    explicit Owned(PyObject* object) : object_(object) {}
-    ~Owned() { Py_XDECREF(object_); }
-    Owned(const Owned&) = delete;
-    Owned& operator=(const Owned&) = delete;
-    PyObject* get() const { return object_; }
-    PyObject* release() {
-        PyObject* object = object_;
-        object_ = nullptr;
-        return object;
+int have_one_shape(PyObject* a, PyObject* b) {
+    if (torch_.exchange != nullptr) {
+        DlTensor of_a, of_b;
+        if (torch_.exchange->look(a, &of_a) != 0 || torch_.exchange->look(b, &of_b) != 0) return -1;
+        const size_t bytes = sizeof(int64_t) * static_cast<size_t>(of_a.dimensions);
+        return of_a.dimensions == of_b.dimensions && std::memcmp(of_a.shape, of_b.shape, bytes) == 0;
     }
-    explicit operator bool() const { return object_ != nullptr; }
-
-   private:
-    PyObject* object_;
-};
-
-PyObject* method(PyObject* self, PyObject* name) { return PyObject_CallMethodObjArgs(self, name, nullptr); }
-
-// Each of these is 1 for the ordinary answer, 0 for another and -1 after an exception.
-int is(const Owned& found, PyObject* wanted) { return found ? found.get() == wanted : -1; }
-
-int is_number(const Owned& found, long wanted) {
-    if (!found) return -1;
-    const long number = PyLong_AsLong(found.get());
-    return number == -1 && PyErr_Occurred() ? -1 : number == wanted;
+    const Owned shape_a(PyObject_GetAttr(a, name_.shape)), shape_b(PyObject_GetAttr(b, name_.shape));
+    return shape_a && shape_b ? PyObject_RichCompareBool(shape_a.get(), shape_b.get(), Py_EQ) : -1;
 }
 
-int nobody_follows() {
-    int ordinary = is(Owned(PyObject_CallNoArgs(torch_.transforms_active)), Py_False);
-    if (ordinary == 1) ordinary = is_number(Owned(PyObject_GetAttr(torch_.forward_ad, name_.current_level)), -1);
-    if (ordinary == 1) ordinary = is_number(Owned(PyObject_CallNoArgs(torch_.dispatch_stack)), 0);
-    if (ordinary == 1) ordinary = is(Owned(PyObject_CallNoArgs(torch_.tracing_state)), Py_None);
+// Where the elements of dense tensors are that agree in dtype and shape.
+int find_all_elements(PyObject* const* tensors, int32_t count, Elements* found) {
+    const int grad_enabled = is(Owned(PyObject_CallNoArgs(torch_.grad_enabled)), Py_True);
+    int ordinary = grad_enabled < 0 ? -1 : 1;
+    for (int32_t i = 0; ordinary == 1 && i < count; ++i) {
+        ordinary = look_at(tensors[i], grad_enabled == 1, &found[i]);
+        if (ordinary != 1) break;
+        ordinary = found[i].contiguous && found[i].dtype == found[0].dtype && found[i].count == found[0].count;
+        if (ordinary == 1 && i > 0) ordinary = have_one_shape(tensors[0], tensors[i]);
+    }
     return ordinary;
 }
 
-// Where the elements of a tensor are, if it is dense. One without memory of its own (sparse, a batch of gradients inside
-// torch.autograd.grad) refuses to give an address; that is an answer, not an error.
-int find_elements(PyObject* tensor, bool grad_enabled, void** address) {
-    PyObject* const type = reinterpret_cast<PyObject*>(Py_TYPE(tensor));
-    if (type != torch_.tensor && type != torch_.parameter) return 0;
-    int ordinary = is(Owned(PyObject_GetAttr(tensor, name_.is_cpu)), Py_True);
-    if (ordinary == 1 && grad_enabled) ordinary = is(Owned(PyObject_GetAttr(tensor, name_.requires_grad)), Py_False);
-    if (ordinary == 1) ordinary = is(Owned(method(tensor, name_.is_neg)), Py_False);
-    if (ordinary == 1) ordinary = is(Owned(method(tensor, name_.is_contiguous)), Py_True);
-    if (ordinary != 1) return ordinary;
-    const Owned pointer(method(tensor, name_.data_ptr));
-    if (!pointer) {
-        PyErr_Clear();
-        return 0;
+PyObject* run(const Bound& bound, PyObject* like, const Elements* arguments) {
+    const void* inputs[kMostInputs];
+    for (int32_t i = 0; i < bound.arity; ++i) inputs[i] = arguments[i].data;
+    const int32_t dtype = arguments[0].dtype;
+    const int64_t count = arguments[0].count;
+    Owned output(PyObject_CallFunctionObjArgs(torch_.empty_like, like, nullptr));
+    Elements results{};
+    if (!output) return nullptr;
+    const int looked =
+        torch_.exchange != nullptr ? look_by_exchange(output.get(), &results) : look_by_methods(output.get(), &results);
+    if (looked != 1 || results.dtype != dtype || results.count != count) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "torch.empty_like returned a tensor of another kind");
+        return nullptr;
     }
-    *address = PyLong_AsVoidPtr(pointer.get());
-    return 1;
-}
-
-// Whether tensors that were found dense have one floating dtype and one shape; `dtype` becomes the code of the dtype.
-int are_alike(PyObject* const* tensors, int32_t count, int32_t* dtype) {
-    const Owned first_dtype(PyObject_GetAttr(tensors[0], name_.dtype));
-    if (!first_dtype) return -1;
-    if (first_dtype.get() != torch_.float32 && first_dtype.get() != torch_.float64) return 0;
-    *dtype = first_dtype.get() == torch_.float64 ? 0 : 1;
-    if (count == 1) return 1;
-    const Owned first_shape(PyObject_GetAttr(tensors[0], name_.shape));
-    if (!first_shape) return -1;
-    for (int32_t i = 1; i < count; ++i) {
-        int alike = is(Owned(PyObject_GetAttr(tensors[i], name_.dtype)), first_dtype.get());
-        if (alike != 1) return alike;
-        const Owned shape(PyObject_GetAttr(tensors[i], name_.shape));
-        alike = shape ? PyObject_RichCompareBool(shape.get(), first_shape.get(), Py_EQ) : -1;
-        if (alike != 1) return alike;
-    }
-    return 1;
-}
-
-int find_all_elements(PyObject* const* tensors, int32_t count, void** addresses) {
-    const int grad_enabled = is(Owned(PyObject_CallNoArgs(torch_.grad_enabled)), Py_True);
-    int found = grad_enabled < 0 ? -1 : 1;
-    for (int32_t i = 0; found == 1 && i < count; ++i) {
-        found = find_elements(tensors[i], grad_enabled == 1, &addresses[i]);
-    }
-    return found;
-}
-
-PyObject* run(const Bound& bound, PyObject* like, void** addresses, int32_t dtype) {
-    const Owned numel(method(like, name_.numel));
-    const int64_t count = numel ? PyLong_AsLongLong(numel.get()) : -1;
-    if (count < 0) return nullptr;
-    int32_t threads = 1;
-    if (count > kSmall) {
+    int32_t status;
+    if (count <= kSmall) {  // too short for anyone to gain from the interpreter's lock meanwhile
+        status = bound.kernel(bound.function, dtype, count, inputs, results.data, 1);
+    } else {
         const Owned setting(PyObject_CallNoArgs(torch_.threads));
         if (!setting) return nullptr;
-        threads = static_cast<int32_t>(PyLong_AsLong(setting.get()));
+        const auto threads = static_cast<int32_t>(PyLong_AsLong(setting.get()));
+        Py_BEGIN_ALLOW_THREADS;
+        status = bound.kernel(bound.function, dtype, count, inputs, results.data, threads);
+        Py_END_ALLOW_THREADS;
     }
-    Owned output(PyObject_CallFunctionObjArgs(torch_.empty_like, like, nullptr));
-    const Owned pointer(output ? method(output.get(), name_.data_ptr) : nullptr);
-    if (!pointer) return nullptr;
-    void* const results = PyLong_AsVoidPtr(pointer.get());
-    int32_t status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = bound.kernel(bound.function, dtype, count, addresses, results, threads);
-    Py_END_ALLOW_THREADS;
     if (status != 0) return PyErr_Format(PyExc_RuntimeError, "a native function refused its arguments (status %d)", status);
     return output.release();
 }
@@ -147,14 +78,12 @@ PyObject* run(const Bound& bound, PyObject* like, void** addresses, int32_t dtyp
 PyObject* call(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     const auto* bound = static_cast<const Bound*>(PyCapsule_GetPointer(self, nullptr));
     if (bound == nullptr) return nullptr;
-    void* addresses[kMostInputs];
-    int32_t dtype = 0;
+    Elements found[kMostInputs];
     int ordinary = count == bound->arity ? nobody_follows() : 0;
-    if (ordinary == 1) ordinary = find_all_elements(args, bound->arity, addresses);
-    if (ordinary == 1) ordinary = are_alike(args, bound->arity, &dtype);
+    if (ordinary == 1) ordinary = find_all_elements(args, bound->arity, found);
     if (ordinary < 0) return nullptr;
     if (ordinary == 0) Py_RETURN_NOTIMPLEMENTED;
-    return run(*bound, args[0], addresses, dtype);
+    return run(*bound, args[0], found);
 }
 
 PyMethodDef call_method = {"dense_call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)), METH_FASTCALL,
@@ -176,14 +105,6 @@ PyObject* bind(PyObject*, PyObject* args) {
     return PyCFunction_NewEx(&call_method, capsule.get(), nullptr);
 }
 
-PyMethodDef module_methods[] = {
-    {"bind", bind, METH_VARARGS,
-     "bind(address, function, arity): a callable of `arity` tensors that runs the kernel at `address` or answers NotImplemented."},
-    {nullptr, nullptr, 0, nullptr}};
-
-PyModuleDef module_definition = {PyModuleDef_HEAD_INIT, "_dense_call", "A short way into the elementwise kernels.", -1,
-                                 module_methods, nullptr, nullptr, nullptr, nullptr};
-
 // The object at a dotted path below `root`.
 PyObject* find(PyObject* root, std::initializer_list<const char*> path) {
     if (PyErr_Occurred()) return nullptr;
@@ -197,6 +118,15 @@ PyObject* find(PyObject* root, std::initializer_list<const char*> path) {
     return found;
 }
 
+// DLPack's table, where torch has one that is understood here; the type keeps it alive.
+const DlExchange* find_exchange() {
+    const Owned capsule(PyObject_GetAttrString(torch_.tensor, "__dlpack_c_exchange_api__"));
+    if (!capsule) PyErr_Clear();
+    if (!capsule || !PyCapsule_IsValid(capsule.get(), "dlpack_exchange_api")) return nullptr;
+    const auto* table = static_cast<const DlExchange*>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api"));
+    return table->major == 1 && table->look != nullptr ? table : nullptr;
+}
+
 bool look_up_torch() {
     const Owned torch(PyImport_ImportModule("torch"));
     if (!torch) return false;
@@ -205,16 +135,38 @@ bool look_up_torch() {
               find(t, {"float32"}), find(t, {"_C", "_are_functorch_transforms_active"}),
               find(t, {"_C", "_len_torch_dispatch_stack"}), find(t, {"_C", "_get_tracing_state"}),
               find(t, {"autograd", "forward_ad"}), find(t, {"is_grad_enabled"}), find(t, {"get_num_threads"}),
-              find(t, {"empty_like"})};
-    return !PyErr_Occurred();
+              find(t, {"empty_like"}), nullptr};
+    if (PyErr_Occurred()) return false;
+    torch_.exchange = find_exchange();
+    return true;
+}
+
+// use_exchange(flag) -> flag before: whether tensors are described by DLPack's table, where torch has one.
+PyObject* use_exchange(PyObject*, PyObject* flag) {
+    const int wanted = PyObject_IsTrue(flag);
+    if (wanted < 0) return nullptr;
+    const bool before = torch_.exchange != nullptr;
+    torch_.exchange = wanted ? find_exchange() : nullptr;
+    return PyBool_FromLong(before);
 }
 
 bool intern_names() {
     const auto intern = [](const char* text) { return PyUnicode_InternFromString(text); };
     name_ = {intern("is_cpu"), intern("dtype"), intern("shape"), intern("requires_grad"),
-             intern("is_neg"), intern("is_contiguous"), intern("numel"), intern("data_ptr"), intern("_current_level")};
+             intern("is_neg"), intern("is_contiguous"), intern("numel"), intern("data_ptr"), intern("_current_level"),
+             intern("_batch_shape"), intern("new_empty")};
     return !PyErr_Occurred();
 }
+
+PyMethodDef module_methods[] = {
+    {"bind", bind, METH_VARARGS,
+     "bind(address, function, arity): a callable of `arity` tensors that runs the kernel at `address` or answers NotImplemented."},
+    {"use_exchange", use_exchange, METH_O,
+     "use_exchange(flag): describe tensors by DLPack's table if torch has one, or by their attributes; returns the setting before."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyModuleDef module_definition = {PyModuleDef_HEAD_INIT, "_dense_call", "A short way into the elementwise kernels.", -1,
+                                 module_methods, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 

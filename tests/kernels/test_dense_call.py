@@ -13,9 +13,9 @@ from kullback import special
 from kullback.kernels import elementwise, native
 from kullback.kernels import special as kernels
 
-pytestmark = pytest.mark.skipif(kernels.expm1mx._dense is None, reason="the extension module is not built here")
+pytestmark = pytest.mark.skipif(kernels.expm1mx.dense is None, reason="the extension module is not built here")
 
-unary, binary = kernels.expm1mx._dense, kernels.rel_entr._dense
+unary, binary = kernels.expm1mx.dense, kernels.rel_entr.dense
 
 
 class Subclass(torch.Tensor):
