@@ -33,12 +33,16 @@ int have_one_shape(PyObject* a, PyObject* b) {
     return shape_a && shape_b ? PyObject_RichCompareBool(shape_a.get(), shape_b.get(), Py_EQ) : -1;
 }
 
-// Where the elements of dense tensors are that agree in dtype and shape.
+// Where the elements of dense tensors are that agree in dtype and shape. Whether gradients are recorded at all is asked only
+// after a tensor was declined, because few need one.
 int find_all_elements(PyObject* const* tensors, int32_t count, Elements* found) {
-    const int grad_enabled = is(Owned(PyObject_CallNoArgs(torch_.grad_enabled)), Py_True);
-    int ordinary = grad_enabled < 0 ? -1 : 1;
+    int ordinary = 1;
     for (int32_t i = 0; ordinary == 1 && i < count; ++i) {
-        ordinary = look_at(tensors[i], grad_enabled == 1, &found[i]);
+        ordinary = look_at(tensors[i], true, &found[i]);
+        if (ordinary == 0) {
+            const int unrecorded = is(Owned(PyObject_CallNoArgs(torch_.grad_enabled)), Py_False);
+            ordinary = unrecorded == 1 ? look_at(tensors[i], false, &found[i]) : unrecorded;
+        }
         if (ordinary != 1) break;
         ordinary = found[i].contiguous && found[i].dtype == found[0].dtype && found[i].count == found[0].count;
         if (ordinary == 1 && i > 0) ordinary = have_one_shape(tensors[0], tensors[i]);
