@@ -11,6 +11,7 @@
 #include "math/binet.h"
 #include "math/entropy.h"
 #include "math/gamma.h"
+#include "math/lgamma_bregman.h"
 #include "math/logexp.h"
 #include "math/normal.h"
 #include "math/normal_difference.h"
@@ -32,18 +33,22 @@ inline T slope_unless_infinite(T x, T slope) {
     X(expm1mx, float, float, expm1mx_of(x))                                                       \
     X(log1pmx, float, float, log1pmx_of(x))                                                       \
     X(log1mexp, double, double, log1mexp_of(x))                                                    \
-    X(log_ndtr, double, double, log_ndtr_of(x))
+    X(log_ndtr, float, float, log_ndtr_of(x))
 
 #define KULLBACK_BINARY(X)                                                                 \
-    X(rel_entr, float, float, rel_entr_of(x, y))                                                  \
-    X(kl_div, float, float, kl_div_of(x, y))                                                      \
     X(logdiffexp, double, double, logdiffexp_of(x, y))                                             \
     X(expm1mx_grad, float, float, chain(x, slope_unless_infinite(y, expm1_of(y))))                \
     X(log1pmx_grad, float, float, chain(x, slope_unless_infinite(y, -y / (T(1) + y))))            \
     X(log1mexp_grad, double, float, chain(x, log1mexp_slope(y)))                                   \
     X(log_ndtr_grad, double, double, chain(x, log_ndtr_slope(y)))                                  \
-    X(lgamma_bregman, double, double, lgamma_bregman_of(x, y))                                     \
+    X(lgamma_bregman, float, float, lgamma_bregman_of(x, y))                                     \
     X(log_ndtr_diff, double, double, log_ndtr_diff_of(x, y))
+
+// X(name, precisions, expression where both arguments are positive normal numbers, expression for all): a block without
+// exceptions runs the first only.
+#define KULLBACK_BINARY_GUARDED(X)                                                         \
+    X(rel_entr, float, float, rel_entr_ordinary(x, y), rel_entr_of(x, y))                  \
+    X(kl_div, float, float, kl_div_ordinary(x, y), kl_div_of(x, y))
 
 #define KULLBACK_TERNARY(X)                                                                \
     X(rel_entr_grad_p, float, float, chain(x, rel_entr_slope_p(y, z)))                            \
@@ -52,8 +57,8 @@ inline T slope_unless_infinite(T x, T slope) {
     X(kl_div_grad_q, float, float, chain(x, kl_div_slope_q(y, z)))                                \
     X(logdiffexp_grad_a, double, double, chain(x, logdiffexp_slope_a(y, z)))                       \
     X(logdiffexp_grad_b, double, double, chain(x, logdiffexp_slope_b(y, z)))                       \
-    X(lgamma_bregman_grad_a, double, double, chain(x, lgamma_bregman_slope_a(y, z)))               \
-    X(lgamma_bregman_grad_b, double, double, chain(x, lgamma_bregman_slope_b(y, z)))               \
+    X(lgamma_bregman_grad_a, float, float, chain(x, lgamma_bregman_slope_a(y, z)))               \
+    X(lgamma_bregman_grad_b, float, float, chain(x, lgamma_bregman_slope_b(y, z)))               \
     X(log_ndtr_diff_grad_a, double, double, chain(x, log_ndtr_diff_slope_a(y, z)))                 \
     X(log_ndtr_diff_grad_b, double, double, chain(x, log_ndtr_diff_slope_b(y, z)))                 \
     X(bessel_order_grad, double, double, chain(x, kInfinity<T>))                                   \
@@ -62,16 +67,16 @@ inline T slope_unless_infinite(T x, T slope) {
 // X(name, both precisions, expression for most, condition, expression for the few that need it): the first runs vectorised
 // over the whole block, the second afterwards where the condition holds.
 #define KULLBACK_UNARY_REPAIRED(X)                                                         \
-    X(digamma, double, double, digamma_positive(x), x < 0, digamma_negative(x))                    \
-    X(trigamma, double, double, trigamma_positive(x), x < 0, trigamma_negative(x)) \
+    X(digamma, float, float, digamma_positive(x), x < 0, T(digamma_negative(x)))                    \
+    X(trigamma, float, float, trigamma_positive(x), x < 0, T(trigamma_negative(x))) \
     X(binet_0, double, double, binet_above<0>(x), !is_above<0>(x), binet_below<0>(x)) \
     X(binet_1, double, double, binet_above<1>(x), !is_above<1>(x), binet_below<1>(x)) \
     X(binet_2, double, double, binet_above<2>(x), !is_above<2>(x), binet_below<2>(x)) \
     X(binet_3, double, double, binet_above<3>(x), !is_above<3>(x), binet_below<3>(x))
 
 #define KULLBACK_BINARY_REPAIRED(X)                                                        \
-    X(digamma_grad, double, double, chain(x, slope_unless_infinite(y, trigamma_positive(y))), y < 0, \
-      chain(x, slope_unless_infinite(y, trigamma_negative(y))))                            \
+    X(digamma_grad, float, float, chain(x, slope_unless_infinite(y, trigamma_positive(y))), y < 0, \
+      chain(x, slope_unless_infinite(y, T(trigamma_negative(y)))))                            \
     X(trigamma_grad, double, double, chain(x, slope_unless_infinite(y, -minus_tetragamma_positive(y))), y < 0, \
       chain(x, slope_unless_infinite(y, tetragamma_negative(y))))                          \
     X(binet_0_grad, double, double, chain(x, binet_above<1>(y)), !is_above<1>(y), \

@@ -9,11 +9,16 @@
 namespace kullback::KULLBACK_SET {
 namespace {
 
+template <class Bits>
+[[gnu::always_inline]] inline Bits larger(Bits a, Bits b) {
+    return a > b ? a : b;
+}
+
 // F::apply(x), (x, y) or (x, y, z) over elements [begin, end); S is the stored type, C the computing one.
 template <class F, class S, class C>
 void run(const ElementwiseCall& call, int64_t begin, int64_t end) {
     alignas(64) C buffers[F::kArity][kBlock];
-    alignas(64) C results[kBlock];
+    [[maybe_unused]] alignas(64) C results[kBlock];
     S* output = static_cast<S*>(call.output);
     for (int64_t at = begin; at < end; at += kBlock) {
         const int64_t count = smaller(kBlock, end - at);
@@ -21,8 +26,12 @@ void run(const ElementwiseCall& call, int64_t begin, int64_t end) {
         for (int i = 0; i < F::kArity; ++i) {
             inputs[i] = load_block<S, C>(call.inputs[i], call.columns, at, count, buffers[i]);
         }
-        F::apply(inputs, results, count);
-        for (int64_t i = 0; i < count; ++i) store(results[i], output[at + i]);
+        if constexpr (std::is_same_v<S, C>) {
+            F::apply(inputs, output + at, count);
+        } else {
+            F::apply(inputs, results, count);
+            for (int64_t i = 0; i < count; ++i) store(results[i], output[at + i]);
+        }
     }
 }
 
@@ -74,6 +83,12 @@ void run(const ElementwiseCall& call, int64_t begin, int64_t end) {
         template <class T>                                                        \
         KULLBACK_FLAT static void apply(const T* const (&in)[1], T* __restrict out, int64_t n) { \
             Function_most_##name::apply(in, out, n);                              \
+            int exceptions = 0;                                                   \
+            for (int64_t i = 0; i < n; ++i) {                                     \
+                const T x = in[0][i];                                             \
+                exceptions |= int(condition);                                     \
+            }                                                                     \
+            if (exceptions == 0) return;                                          \
             for (int64_t i = 0; i < n; ++i) {                                     \
                 const T x = in[0][i];                                             \
                 if (condition) out[i] = repair;                                   \
@@ -86,6 +101,12 @@ void run(const ElementwiseCall& call, int64_t begin, int64_t end) {
         template <class T>                                                        \
         KULLBACK_FLAT static void apply(const T* const (&in)[2], T* __restrict out, int64_t n) { \
             Function_most_##name::apply(in, out, n);                              \
+            int exceptions = 0;                                                   \
+            for (int64_t i = 0; i < n; ++i) {                                     \
+                const T x = in[0][i], y = in[1][i];                               \
+                exceptions |= int(condition);                                     \
+            }                                                                     \
+            if (exceptions == 0) return;                                          \
             for (int64_t i = 0; i < n; ++i) {                                     \
                 const T x = in[0][i], y = in[1][i];                               \
                 if (condition) out[i] = repair;                                   \
@@ -98,14 +119,36 @@ void run(const ElementwiseCall& call, int64_t begin, int64_t end) {
         template <class T>                                                        \
         KULLBACK_FLAT static void apply(const T* const (&in)[3], T* __restrict out, int64_t n) { \
             Function_most_##name::apply(in, out, n);                              \
+            int exceptions = 0;                                                   \
+            for (int64_t i = 0; i < n; ++i) {                                     \
+                const T x = in[0][i], y = in[1][i], z = in[2][i];                 \
+                exceptions |= int(condition);                                     \
+            }                                                                     \
+            if (exceptions == 0) return;                                          \
             for (int64_t i = 0; i < n; ++i) {                                     \
                 const T x = in[0][i], y = in[1][i], z = in[2][i];                 \
                 if (condition) out[i] = repair;                                   \
             }                                                                     \
         }                                                                         \
     };
+#define KULLBACK_BINARY_GUARDED_LOOP(name, single, narrow, ordinary, expression)          \
+    KULLBACK_BINARY_LOOP(any_##name, single, narrow, expression)                          \
+    struct Function_##name : Function_any_##name {                                \
+        template <class T>                                                        \
+        KULLBACK_FLAT static void apply(const T* const (&in)[2], T* __restrict out, int64_t n) { \
+            const T *__restrict a = in[0], *__restrict b = in[1];                 \
+            typename Format<T>::Bits worst = 0;                                   \
+            for (int64_t i = 0; i < n; ++i) {                                     \
+                const T x = a[i], y = b[i];                                       \
+                worst = larger(worst, larger(excess(x), excess(y)));              \
+                out[i] = ordinary;                                                \
+            }                                                                     \
+            if (worst >= kOrdinary<T>) Function_any_##name::apply(in, out, n);    \
+        }                                                                         \
+    };
 KULLBACK_UNARY(KULLBACK_UNARY_LOOP)
 KULLBACK_BINARY(KULLBACK_BINARY_LOOP)
+KULLBACK_BINARY_GUARDED(KULLBACK_BINARY_GUARDED_LOOP)
 KULLBACK_TERNARY(KULLBACK_TERNARY_LOOP)
 KULLBACK_UNARY_REPAIRED(KULLBACK_UNARY_REPAIRED_LOOP)
 KULLBACK_BINARY_REPAIRED(KULLBACK_BINARY_REPAIRED_LOOP)
@@ -120,7 +163,8 @@ constexpr ElementwiseFunction entry(const char* name) {
 
 #define KULLBACK_ENTRY(name, ...) entry<Function_##name>(#name),
 constexpr ElementwiseFunction kFunctions[] = {
-    KULLBACK_UNARY(KULLBACK_ENTRY) KULLBACK_BINARY(KULLBACK_ENTRY) KULLBACK_TERNARY(KULLBACK_ENTRY)
+    KULLBACK_UNARY(KULLBACK_ENTRY) KULLBACK_BINARY(KULLBACK_ENTRY) KULLBACK_BINARY_GUARDED(KULLBACK_ENTRY)
+        KULLBACK_TERNARY(KULLBACK_ENTRY)
         KULLBACK_UNARY_REPAIRED(KULLBACK_ENTRY) KULLBACK_BINARY_REPAIRED(KULLBACK_ENTRY)
             KULLBACK_TERNARY_REPAIRED(KULLBACK_ENTRY)};
 

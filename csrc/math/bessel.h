@@ -153,6 +153,36 @@ inline LogBessel log_bessel_inside(double nu, double x) {
     return {above.plain - product, above.scaled - product};
 }
 
+// r' without cancellation: x r' I_nu^2 = (2 nu + 1) times the integral of I_nu I_(nu+1)/t from 0 to x, and with the power
+// series of both products (DLMF 10.31.3)
+//   r' = (nu + 1/2) E[1/((2 nu + 1 + K) (nu + 1 + K))],  K = k with a probability proportional to the k-th term of I_nu^2.
+// Summed outwards from the most probable k as a relative deviation, which is small where the terms are many.
+[[gnu::noinline]] inline double ratio_slope_by_mean(double nu, double x) {
+    // Below 1 the first term is the largest, and x^2 may be 0.
+    const double quarter = 0.25 * x * x, start = x < 1 ? 0 : std::floor(x * (x / (nu + std::sqrt(nu * nu + x * x))));
+    const double a = 2 * nu + 1 + start, b = nu + 1 + start;
+    const auto rise = [&](double k) {
+        return quarter * (2 * (2 * (nu + k) + 1)) / ((2 * nu + k + 1) * (k + 1) * (nu + k + 1));
+    };
+    double total = 1, deviation = 0, weight = 1;
+    const auto add = [&](double j) {
+        total += weight;
+        deviation -= weight * (j * (a + b + j)) / ((a + j) * (b + j));
+        return weight > 1e-18 * total;
+    };
+    for (double j = 1;; ++j) {
+        weight *= rise(start + j - 1);
+        if (!add(j)) break;
+    }
+    weight = 1;
+    for (double j = -1; j >= -start; --j) {
+        weight /= rise(start + j);
+        if (!add(j)) break;
+    }
+    const double centre = (nu + 0.5) / (a * b);
+    return centre + centre * (deviation / total);
+}
+
 inline bool is_bessel_domain(double nu, double x) { return nu >= 0 && x >= 0 && nu < kInfinity<double>; }
 
 // I_0(0) = 1, I_nu(0) = 0.
@@ -186,7 +216,10 @@ inline double log_bessel_slope(double nu, double x, double tilt) {
 inline double bessel_ratio_slope(double nu, double x) {
     if (!is_bessel_domain(nu, x)) return kNaN<double>;
     if (x == 0) return 0.5 / (nu + 1);
-    return x == kInfinity<double> ? 0.0 : bessel_ratio_inside(nu, x).slope;
+    if (x == kInfinity<double>) return 0.0;
+    // Beyond 1000 the terms become many, and the order is so large that Debye's expansion is as accurate.
+    const bool by_mean = x <= 1000 && !is_far_above(nu, x);
+    return by_mean ? ratio_slope_by_mean(nu, x) : bessel_ratio_inside(nu, x).slope;
 }
 
 }  // namespace kullback::KULLBACK_SET

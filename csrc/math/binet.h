@@ -96,26 +96,26 @@ struct Expansion {
     double value, slope, second;
 };
 
-template <int N>
-inline Expansion expand(const double (&coefficients)[N], double a, double b) {
-    double value = coefficients[N - 1], slope = 0, second = 0;
+template <class C, int N>
+[[gnu::always_inline]] inline Expansion expand(const C (&coefficients)[N], double a, double b) {
+    double value = double(coefficients[N - 1]), slope = 0, second = 0;
 #pragma GCC unroll 64
     for (int k = N - 2; k >= 0; --k) {
         second = second * b + slope;
         slope = slope * a + value;
-        value = value * a + coefficients[k];
+        value = value * a + double(coefficients[k]);
     }
     return {value, slope, second};
 }
 
 // P(a) and the divided difference P[a, b].
-template <int N>
-inline Expansion expand_once(const double (&coefficients)[N], double a, double b) {
-    double value = coefficients[N - 1], slope = 0;
+template <class C, int N>
+[[gnu::always_inline]] inline Expansion expand_once(const C (&coefficients)[N], double a, double b) {
+    double value = double(coefficients[N - 1]), slope = 0;
 #pragma GCC unroll 64
     for (int k = N - 2; k >= 0; --k) {
         slope = slope * b + value;
-        value = value * a + coefficients[k];
+        value = value * a + double(coefficients[k]);
     }
     return {value, slope, 0};
 }

@@ -94,11 +94,11 @@ template <int N, int K = 0, class F>
 }
 
 // sum of coefficients[k] * x^k, constant first.
-template <class T, int N>
-[[gnu::always_inline]] inline T horner(T x, const T (&coefficients)[N]) {
-    T sum = coefficients[N - 1];
+template <class T, class C, int N>
+[[gnu::always_inline]] inline T horner(T x, const C (&coefficients)[N]) {
+    T sum = T(coefficients[N - 1]);
 #pragma GCC unroll 64
-    for (int k = N - 2; k >= 0; --k) sum = sum * x + coefficients[k];
+    for (int k = N - 2; k >= 0; --k) sum = sum * x + T(coefficients[k]);
     return sum;
 }
 

@@ -1,7 +1,9 @@
 // p log(p/q) and p log(p/q) - p + q with SciPy's conventions: a limit at p = 0 <= q, infinity outside the domain.
+//
+// Each has a form for positive normal numbers, which is what blocks of data usually hold, and one for everything.
 #pragma once
 
-#include "log.h"
+#include "ratio.h"
 
 namespace kullback::KULLBACK_SET {
 
@@ -11,32 +13,50 @@ template <class T>
     return p > T(0) && q > T(0) ? inside : (p == T(0) && q >= T(0) ? edge : outside);
 }
 
-// log(p/q) for positive p and q, infinite ones included.
+// log(p/q) for positive p and q, infinite ones included, from what it is for finite ones.
 template <class T>
-[[gnu::always_inline]] inline double log_ratio_of(T p, T q) {
-    constexpr double inf = kInfinity<double>;
-    const double value = log_of(split_log_ratio(p, q));
-    const double q_infinite = q == kInfinity<T> ? -inf : value;
-    return p == kInfinity<T> ? (q == kInfinity<T> ? kNaN<double> : inf) : q_infinite;
+[[gnu::always_inline]] inline T at_infinity(T p, T q, T value) {
+    const T q_infinite = q == kInfinity<T> ? -kInfinity<T> : value;
+    return p == kInfinity<T> ? (q == kInfinity<T> ? kNaN<T> : kInfinity<T>) : q_infinite;
+}
+
+template <class T>
+[[gnu::always_inline]] inline T rel_entr_inside(T p, const RatioLog<T>& l) {
+    const Split<T> log = log_with_rest(l, T(0));
+    return fused(p, log.high, p * log.low);
+}
+
+template <class T>
+[[gnu::always_inline]] inline T rel_entr_ordinary(T p, T q) {
+    return rel_entr_inside(p, log_ratio_parts(p, q));
 }
 
 template <class T>
 [[gnu::always_inline]] inline T rel_entr_of(T p, T q) {
-    return on_domain(p, q, T(double(p) * log_ratio_of(p, q)), T(0));
+    return on_domain(p, q, at_infinity(p, q, rel_entr_inside(p, log_ratio_parts_anywhere(p, q))), T(0));
+}
+
+template <class T>
+[[gnu::always_inline]] inline T kl_div_inside(T p, T q, const RatioLog<T>& l) {
+    // p/q around 1: with log(p/q) = 2 atanh(s) and s = (p-q)/(p+q) the leading terms 2 p s - (p - q) are exactly
+    // (p - q) s, so what is left is a sum whose other terms are small and nothing cancels.
+    const T gap = p - q;
+    const T near = fused(gap, l.s, fused(gap, l.s_low, p * l.tail));
+    // Elsewhere p (log(p/q) - 1) + q, which cancels to a tenth at worst and is rounded once.
+    const Split<T> log_less_one = log_with_rest(l, T(-1));
+    const T far = product_plus(p, log_less_one.high, q, p * log_less_one.low);
+    return l.k == T(0) ? near : far;
+}
+
+template <class T>
+[[gnu::always_inline]] inline T kl_div_ordinary(T p, T q) {
+    return kl_div_inside(p, q, log_ratio_parts(p, q));
 }
 
 template <class T>
 [[gnu::always_inline]] inline T kl_div_of(T p, T q) {
-    const LogRatio l = split_log_ratio(p, q);
-    // p/q in [0.4, 2.5]: with log(p/q) = 2 atanh(s) and s = (p-q)/(p+q) the leading terms 2 p s - (p - q) are exactly
-    // (p - q) s, so what is left is a sum whose second term is small and nothing cancels.
-    const double wide = double(p), gap = wide - double(q);
-    const double near = gap * l.s + wide * (2 * (l.s * l.s * l.s) * l.remainder);
-    // Elsewhere the three terms cancel to a third of the largest at worst; scaled, because p log(p/q) may overflow
-    // where the sum does not.
-    const double scale = wide > 1 ? 0.0625 : 1.0;
-    const double far = ((scale * wide) * log_of(l) - scale * gap) / scale;
-    const T inside = p == kInfinity<T> || q == kInfinity<T> ? kInfinity<T> : T(l.k == 0 ? near : far);
+    const T finite = kl_div_inside(p, q, log_ratio_parts_anywhere(p, q));
+    const T inside = p == kInfinity<T> || q == kInfinity<T> ? kInfinity<T> : finite;
     return on_domain(p, q, inside, q);
 }
 
@@ -48,15 +68,17 @@ template <class T>
     return moved == kInfinity<T> ? T(0) : value;
 }
 
+// log(p/q) + shift; 1 joins the multiple of log 2 first: near p/q = 1/e the two cancel while they are still exact.
+template <class T>
+[[gnu::always_inline]] inline T log_ratio_slope(T p, T q, T shift) {
+    const Split<T> log = log_with_rest(log_ratio_parts_anywhere(p, q), shift);
+    const T value = q == kInfinity<T> ? -kInfinity<T> : log.high + log.low;
+    return slope_on_domain(p, q, p, value, T(0));
+}
+
 template <class T>
 [[gnu::always_inline]] inline T rel_entr_slope_p(T p, T q) {
-    using F = Format<double>;
-    const LogRatio l = split_log_ratio(p, q);
-    const double twice = l.s + l.s;
-    // 1 joins the multiple of log 2 first: near p/q = 1/e the two cancel while they are still exact.
-    const double finite = (l.k * F::kLog2High + 1) + (twice + (twice * (l.s * l.s) * l.remainder + l.k * F::kLog2Low));
-    const T value = q == kInfinity<T> ? -kInfinity<T> : T(finite);
-    return slope_on_domain(p, q, p, value, T(0));
+    return log_ratio_slope(p, q, T(1));
 }
 
 template <class T>
@@ -66,7 +88,7 @@ template <class T>
 
 template <class T>
 [[gnu::always_inline]] inline T kl_div_slope_p(T p, T q) {
-    return slope_on_domain(p, q, p, T(log_ratio_of(p, q)), T(0));
+    return log_ratio_slope(p, q, T(0));
 }
 
 template <class T>

@@ -4,8 +4,8 @@
 // apart until the end, so that whichever of them cancel do so before anything was rounded.
 #pragma once
 
-#include "bits.h"
 #include "coefficients.h"
+#include "fused.h"
 
 namespace kullback::KULLBACK_SET {
 
@@ -20,16 +20,20 @@ template <class T>
 template <class T>
 inline constexpr T kSeriesTo = sizeof(T) == 8 ? T(1) : T(1.6);
 
+// The square is not rounded, so that two roundings are left.
 template <class T>
 [[gnu::always_inline]] inline T exp_tail_in_series(T x) {
-    const double square = double(x) * double(x);
-    if constexpr (sizeof(T) == 8) return square * horner(x, coefficients::kExpFarDouble);
-    else return T(square * double(horner(x, coefficients::kExpWideFloat)));
+    const T square = x * x, lost = remainder_of(square, x, x);
+    T polynomial;
+    if constexpr (sizeof(T) == 8) polynomial = horner(x, coefficients::kExpFarDouble);
+    else polynomial = horner(x, coefficients::kExpWideFloat);
+    return fused(square, polynomial, -lost * polynomial);
 }
 
 template <class T>
 struct ExpParts {
     T n, r, tail;  // e^x = 2^n (1 + r + tail)
+    T lost;        // what r lacks
 };
 
 // For |x| small enough that n fits the exponent; callers clamp. A NaN passes through r.
@@ -37,8 +41,8 @@ template <class T>
 [[gnu::always_inline]] inline ExpParts<T> split_exp(T x) {
     using F = Format<T>;
     const T n = (x * T(1.4426950408889634074) + F::kRound) - F::kRound;
-    const T r = (x - n * F::kLog2High) - n * F::kLog2Low;
-    return {n, r, exp_tail(r)};
+    const T start = x - n * F::kLog2High, r = start - n * F::kLog2Low;
+    return {n, r, exp_tail(r), (start - r) - n * F::kLog2Low};
 }
 
 template <class T>
@@ -82,17 +86,16 @@ template <class T>
 // e^x - 1 - x >= 0.
 template <class T>
 [[gnu::always_inline]] inline T expm1mx_of(T x) {
-    const T clamped = clamp_exponent(x);
-    const ExpParts<T> e = split_exp(clamped);
-    // x <= -1: e^x and -1 - x are both non-negative, nothing cancels (and e^x may have underflowed).
-    const T grown = ((e.r + e.tail) + T(1)) * power_of_two(e.n < T(-100) ? T(-100) : e.n - T(1));
-    const T negative = T(2) * grown + (T(-1) - x);
-    // x >= 1: 2^n r - x and 2^n - 1 cancel partly but are nearly exact; scaled by 1/2 against overflow of 2^n.
-    const T scale = power_of_two(e.n < T(-100) ? T(-100) : e.n - T(1));
-    const T positive = T(2) * (scale * e.tail + ((scale * e.r - T(0.5) * clamped) + (scale - T(0.5))));
+    const T below = x > Format<T>::kLargestExponent ? Format<T>::kLargestExponent : x;
+    const ExpParts<T> e = split_exp(below < T(-40) ? T(-40) : below);  // e^-40 is lost beside 39
+    // 2^n - 1 - x and 2^n r cancel partly but are exact where that matters; scaled by 1/2 against overflow of 2^n.
+    const T scale = power_of_two(e.n - T(1)), rest = e.tail + (e.lost + e.lost * e.r);
+    const T positive = T(2) * (scale * rest + fused(scale, e.r, (scale - T(0.5)) - T(0.5) * x));
+    // Below -1, e^x and -1 - x are both positive.
+    const T negative = (scale + scale) * ((e.r + rest) + T(1)) + (T(-1) - x);
+    const T far = x > T(0) ? positive : negative;
     // Near 0 the first two terms are gone from the series.
     const T near = exp_tail_in_series(x);
-    const T far = x > T(0) ? positive : negative;
     const T value = (x < T(0) ? -kSeriesTo<T> * x : x) <= kSeriesTo<T> ? near : far;
     return x > Format<T>::kLargestExponent ? kInfinity<T> : value;
 }

@@ -1,6 +1,4 @@
-// Digamma, trigamma and the Bregman divergence of log Gamma. All in double: their float32 answers need it.
-//
-// Small arguments are raised by the recurrence to where the asymptotic series holds; sums have terms of one sign.
+// Digamma, trigamma and tetragamma, and Binet's remainder by its asymptotic series. In double: float32 answers need it.
 #pragma once
 
 #include <cmath>
@@ -27,34 +25,45 @@ inline double binet_series(double t) {
     return sum;
 }
 
+// The polynomials, shorter for a float result.
+template <class T>
+struct Digamma {
+    static constexpr auto& kNear = coefficients::kDigammaDouble;
+    static constexpr auto& kFar = coefficients::kBinetFromThree1Double;
+    static constexpr auto& kAtanh = coefficients::kAtanhNearDouble;
+    static constexpr auto& kTrigamma = coefficients::kBinetFromOne2Double;
+};
+
+template <>
+struct Digamma<float> {
+    static constexpr auto& kNear = coefficients::kDigammaFloat;
+    static constexpr auto& kFar = coefficients::kBinetFromThree1Float;
+    static constexpr auto& kAtanh = coefficients::kAtanhNearFloat;
+    static constexpr auto& kTrigamma = coefficients::kBinetFromOne2Float;
+};
+
 // digamma for x > 0, accurate relative to itself at its root 1.4616 too.
-inline double digamma_positive(double x) {
+template <class T>
+[[gnu::always_inline]] inline T digamma_positive(T narrow) {
+    const double x = double(narrow);
     // Up to 3: the root divided out. Below 1, digamma(x) = digamma(x + 1) - 1/x; the rounding of x + 1 is put back.
     const bool below_one = x < 1;
     const double moved = below_one ? x + 1 : x;
     const double lost = below_one ? x - (moved - 1) : 0.0;
     const double near_x = moved > 3 ? 3.0 : moved;
     const double beyond = (near_x - coefficients::kDigammaRoot) + (lost - coefficients::kDigammaRootLow);
-    const double inverse_x = 1 / x;
-    const double near = beyond * horner(near_x - 2, coefficients::kDigammaDouble) - (below_one ? inverse_x : 0.0);
-    // Above 3: raise by 6. The sum of 1/(x+i) is P'/P of P = x(x+1)...(x+5), with u = x^2 + 5x:
-    // P = u (u+4) (u+6) and P' = (2x+5) (3u^2 + 20u + 24), all coefficients positive.
-    const bool raise = x < 9;
-    const double y = raise ? x + 6 : x;
-    const double inverse = 1 / y;
-    const double u = (raise ? x : 9.0) * ((raise ? x : 9.0) + 5);
-    const double fall = (2 * (raise ? x : 9.0) + 5) * (u * (3 * u + 20) + 24) / (u * (u + 4) * (u + 6));
-    // log(y) = k log 2 + log(m) in its parts: k log 2 is exact and takes the fall before anything is rounded.
-    const Scaled<double> y2 = split_log(y);
-    const double f = y2.mantissa - 1;
-    const double ratio = f / (y2.mantissa + 1);
+    const double inverse = 1 / x;
+    const double near = beyond * horner(near_x - 2, Digamma<T>::kNear) - (below_one ? inverse : 0.0);
+    // Above 3: log(x) - 1/(2x) + R'(x), R Binet's remainder; log(x) = k log 2 + log(m), of which k log 2 is exact.
+    const Scaled<double> x2 = split_log(x);
+    const double f = x2.mantissa - 1;
+    const double ratio = f / (x2.mantissa + 1);
     const double z = ratio * ratio;
-    const double tail = ratio * (2 * z * atanh_remainder(z) - f) + y2.exponent * Format<double>::kLog2Low;
-    const double below = inverse * (0.5 + inverse * binet_series<1>(inverse * inverse));
-    const double start = y2.exponent * Format<double>::kLog2High - (raise ? fall : 0.0);
-    const double large = (start + f) + (tail - below);
-    const double far = y == kInfinity<double> ? y : large;
-    return x <= 3 ? near : far;
+    const double tail = ratio * (2 * z * horner(z, Digamma<T>::kAtanh) - f) + x2.exponent * Format<double>::kLog2Low;
+    const double below = inverse * (0.5 + inverse * horner(1 - 6 * inverse, Digamma<T>::kFar));
+    const double large = (x2.exponent * Format<double>::kLog2High + f) + (tail - below);
+    const double far = x == kInfinity<double> ? x : large;
+    return T(x <= 3 ? near : far);
 }
 
 // Sum of n! (x+i)^-(n+1) for i < 8, n = 1 or 2, two terms over one denominator; the first stands alone because its
@@ -73,12 +82,14 @@ inline double reciprocal_powers(double x) {
     return order == 1 ? (sum + c * c) + first * first : (sum + 2 * c * c * c) + 2 * first * first * first;
 }
 
-inline double trigamma_positive(double x) {
-    const bool raise = x < kRaise;
-    const double y = raise ? x + kRaise : x;
-    const double t = 1 / y;
-    const double tail = t * (1 + t * (0.5 + t * binet_series<2>(t * t)));
-    return raise ? reciprocal_powers<1>(x) + tail : tail;
+// 1/x + 1/(2 x^2) + R''(x) from 1 on, R Binet's remainder; below, one step of the recurrence.
+template <class T>
+[[gnu::always_inline]] inline T trigamma_positive(T narrow) {
+    const double x = double(narrow);
+    const bool raise = x < 1;
+    const double t = 1 / (raise ? x + 1 : x), first = 1 / x;
+    const double tail = t * (1 + t * (0.5 + t * horner(1 - 2 * t, Digamma<T>::kTrigamma)));
+    return T(raise ? first * first + tail : tail);
 }
 
 // -psi''(x) > 0.
@@ -133,21 +144,6 @@ inline bool are_near(double a, double b) {
     return smaller > 0.4 * larger;
 }
 
-// h(b/a) = b/a - 1 - log(b/a) >= 0 for positive a, b whose difference is known better than b - a gives it.
-inline double log_bregman(double a, double b, double gap) {
-    const double w = gap / a;
-    const bool direct = are_near(a, b);
-    const Scaled<double> a2 = split_log(a), b2 = split_log(b);
-    const double s = (direct ? gap : b2.mantissa - a2.mantissa) / (direct ? a + b : b2.mantissa + a2.mantissa);
-    const double z = s * s;
-    const double remainder = 2 * z * atanh_remainder(z);
-    // With log(b/a) = 2 atanh(s) and s = gap/(a+b), w - 2 s is exactly s w.
-    const double near = s * (w - remainder);
-    const double k = b2.exponent - a2.exponent;
-    const double log_ratio = k * Format<double>::kLog2High + (2 * s + (s * remainder + k * Format<double>::kLog2Low));
-    return direct ? near : w - log_ratio;
-}
-
 // R(b) - R(a) - (b-a) R'(a) and R'(b) - R'(a) of Binet's remainder for a, b >= 8. With s = 1/a, t = 1/b each power of
 // the series gives a polynomial with positive terms:
 //   t^m - s^m + m d s^(m+1) = d^2 s^2 t sum (m-i) s^(m-1-i) t^i,   s^(m+1) - t^(m+1) = d s t sum s^(m-i) t^i.
@@ -178,51 +174,6 @@ inline Tail binet_bregman(double a, double b, double gap) {
 inline double on_positive(double a, double b, double inside, double infinite) {
     const bool within = a > 0 && b > 0 && a < kInfinity<double> && b < kInfinity<double>;
     return within ? inside : (a >= 0 && b >= 0 && a != b ? infinite : kNaN<double>);
-}
-
-// B(a, b) = log Gamma(b) - log Gamma(a) - (b-a) psi(a) = sum over k of h((b+k)/(a+k)): eight terms, then Stirling's
-// main part b log(b/a) - b + a + h(b/a)/2 and Binet's remainder, every one non-negative.
-inline double lgamma_bregman_of(double a, double b) {
-    const double gap = b - a;
-    double sum = 0;
-    const bool raise = (a < b ? a : b) < kRaise;
-    const double a_last = raise ? a + kRaise : a, b_last = raise ? b + kRaise : b;
-    unrolled<kRaise>([&](auto index) {
-        constexpr int k = kRaise - 1 - index;
-        sum += log_bregman(a + k, b + k, gap);
-    });
-    // Stirling's main part is a h*(b/a) with h*(r) = r log r - r + 1, near: gap s + 2 b s^3 remainder.
-    const bool direct = are_near(a_last, b_last);
-    const double s = gap / (a_last + b_last), w = gap / a_last;
-    const double remainder = 2 * (s * s) * atanh_remainder(s * s), log_ratio = log_of_far_ratio(b_last, a_last);
-    const double near = gap * s + b_last * (s * remainder) + 0.5 * (s * (w - remainder));
-    const double far = (b_last * log_ratio - gap) + 0.5 * (w - log_ratio);
-    const double stirling = (direct ? near : far) + binet_bregman(a_last, b_last, gap).divergence;
-    return on_positive(a, b, raise ? stirling + sum : stirling, kInfinity<double>);
-}
-
-inline double lgamma_bregman_slope_a(double a, double b) {
-    const double value = on_positive(a, b, -(b - a) * trigamma_positive(a), 0.0);
-    return a == kInfinity<double> ? 0.0 : value;
-}
-
-// psi(b) - psi(a).
-inline double lgamma_bregman_slope_b(double a, double b) {
-    const double gap = b - a;
-    const bool raise = (a < b ? a : b) < kRaise;
-    const double a_last = raise ? a + kRaise : a, b_last = raise ? b + kRaise : b;
-    double sum = 0;
-    unrolled<kRaise>([&](auto index) {
-        constexpr int k = kRaise - 1 - index;
-        sum += (gap / (a + k)) / (b + k);
-    });
-    const bool direct = are_near(a_last, b_last);
-    const double s = gap / (a_last + b_last);
-    const double near = 2 * s + 2 * s * (s * s) * atanh_remainder(s * s), far = log_of_far_ratio(b_last, a_last);
-    const double log_ratio = direct ? near : far;
-    const double large = log_ratio + (0.5 * (gap / a_last) / b_last + binet_bregman(a_last, b_last, gap).slope);
-    const double value = on_positive(a, b, raise ? large + sum : large, 0.0);
-    return b == kInfinity<double> ? 0.0 : value;
 }
 
 }  // namespace kullback::KULLBACK_SET

@@ -3,8 +3,8 @@
 // a - b is exact when a and b are within a factor of two, so the logarithm of a ratio near 1 is accurate however near.
 #pragma once
 
-#include "bits.h"
 #include "coefficients.h"
+#include "fused.h"
 
 namespace kullback::KULLBACK_SET {
 
@@ -13,6 +13,13 @@ template <class T>
 [[gnu::always_inline]] inline T atanh_remainder(T z) {
     if constexpr (sizeof(T) == 8) return horner(z, coefficients::kAtanhDouble);
     else return horner(z, coefficients::kAtanhFloat);
+}
+
+// The same for z <= 0.0405, which holds for s = (m - 1)/(m + 1) of a mantissa between sqrt(1/2) and sqrt(2), and a little more.
+template <class T>
+[[gnu::always_inline]] inline T atanh_remainder_near(T z) {
+    if constexpr (sizeof(T) == 8) return horner(z, coefficients::kAtanhNearDouble);
+    else return horner(z, coefficients::kAtanhNearFloat);
 }
 
 template <class T>
@@ -45,7 +52,7 @@ template <class T>
     const T s = f / (x2.mantissa + T(1));
     const T z = s * s;
     // 2 atanh(s) = f - s (f - 2 z remainder): f is exact, the rest is small beside it.
-    const T tail = s * (T(2) * z * atanh_remainder(z) - f);
+    const T tail = s * (T(2) * z * atanh_remainder_near(z) - f);
     const T value = x2.exponent * F::kLog2High + (f + (tail + x2.exponent * F::kLog2Low));
     const T above = x == kInfinity<T> ? kInfinity<T> : value;
     return x > T(0) ? above : (x == T(0) ? -kInfinity<T> : kNaN<T>);
@@ -66,7 +73,7 @@ template <class T>
     const T f = near ? x : u2.mantissa - T(1);
     const T s = f / (T(2) + f);
     const T z = s * s;
-    return {u2.exponent, u, near ? T(0) : c, f, s * (T(2) * z * atanh_remainder(z) - f)};
+    return {u2.exponent, u, near ? T(0) : c, f, s * (T(2) * z * atanh_remainder_near(z) - f)};
 }
 
 template <class T>
@@ -83,40 +90,28 @@ template <class T>
     return log1p_edges(x, p.k * F::kLog2High + (p.f + correction));
 }
 
-// log(1 + x) - x <= 0. Between -0.6 and 1.2 it is s (2 z remainder - x) with s = x/(2+x), z = s^2: the cancelling terms
-// have become a product. Outside, f - x = (m - u) - c with u = 2^k m, and k log 2 joins whichever part is exact: m - u for
-// k = 1 and -1, where it is a power of two times u; m below, where the two cancel.
-//
-[[gnu::always_inline]] inline double log1pmx_inside(double x) {
-    const double u = 1 + x;
-    const double c = u > 2 ? 1 - (u - x) : x - (u - 1);
-    const Scaled<double> u2 = split_log(u);
-    const bool near = (x < 0 ? -2 * x : x) < 1.2;
-    const double f = near ? x : u2.mantissa - 1;
-    const double s = f / (2 + f), square = s * s;
-    const double tail = s * (2 * square * atanh_remainder(square) - f);
-    const double k = u2.exponent, m = u2.mantissa;
-    const double multiple = k * Format<double>::kLog2High;
-    const double apart = multiple + (m - u), joined = (multiple + m) - u;
-    const double rest = tail + (k * Format<double>::kLog2Low + (c / u - c));
-    return near ? tail : (k < -1 ? joined : apart) + rest;
-}
-
-// A float in double: 1 + x and x - f are exact enough as they stand. Only the polynomial is evaluated in float, because
-// its term is small beside the others.
-[[gnu::always_inline]] inline float log1pmx_inside(float x) {
-    const double wide = x, u = 1 + wide;
-    const double k = double(split_log(float(u)).exponent);
-    const double f = k == 0 ? wide : u * power_of_two(-k) - 1;
-    const double s = f / (2 + f), square = s * s;
-    const double tail = s * (2 * square * double(atanh_remainder(float(square))) - f);
-    return float((k * 0.6931471805599453 + (f - wide)) + tail);
-}
-
+// log(1 + x) - x <= 0. With 1 + x = 2^k (1 + f), f between -1/4 and 1/2, it is k log 2 + (f - x) + tail, tail = log(1+f) - f.
+// f = (x - (2^k - 1))/2^k is exact, because x and 2^k - 1 are within a factor of two; so is k log 2 - x + f wherever it cancels. With t = f/(2+f) the
+// tail is t (2 t^2 remainder - f): the cancelling terms have become a product, and both of its factors carry a second
+// word, because for k = 0 it is everything.
 template <class T>
 [[gnu::always_inline]] inline T log1pmx_of(T x) {
-    const T value = log1pmx_inside(x);
-    const T above = x == kInfinity<T> ? -kInfinity<T> : value;
+    using F = Format<T>;
+    using Bits = typename F::Bits;
+    constexpr Bits kCarrier = Bits(F::kBias + F::kFraction) << F::kFraction;
+    const Bits biased = (bit_cast<Bits>(T(1) + x) + (Bits(1) << (F::kFraction - 1))) >> F::kFraction;
+    const T k = bit_cast<T>(biased | kCarrier) - (bit_cast<T>(kCarrier) + T(F::kBias));
+    const T shrink = bit_cast<T>((Bits(2 * F::kBias) - biased) << F::kFraction);  // 2^-k
+    const T f = fused(x, shrink, shrink - T(1));
+    const T sum = T(2) + f, sum_low = f - (sum - T(2)), inverse = T(1) / sum;
+    const T t = f * inverse, t_low = (remainder_of(f, t, sum) - t * sum_low) * inverse;
+    const T z = t * t, curve = (z + z) * atanh_remainder_near(z);
+    const T inner = f - curve, inner_low = (f - inner) - curve;
+    const T start = (k * F::kLog2High - x) + f;
+    const T rest = k * F::kLog2Low - fused(t_low, inner, t * inner_low);
+    const T value = fused(-t, inner, start + rest);
+    // Beyond 2^kFraction 2^k - 1 is 2^k and beyond 2^(kBias - 1) its inverse is no normal number: there log(x) - x is -x.
+    const T above = x > T(1e30) ? -x : value;
     return x > T(-1) ? above : (x == T(-1) ? -kInfinity<T> : kNaN<T>);
 }
 

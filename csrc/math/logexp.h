@@ -26,7 +26,7 @@ inline T log1mexp_of(T x, T low) {
     const T f = unscaled ? argument : u2.mantissa - T(1);
     const T s = f / (T(2) + f);
     const T z = s * s;
-    const T tail = s * (T(2) * z * atanh_remainder(z) - f);
+    const T tail = s * (T(2) * z * atanh_remainder_near(z) - f);
     const T correction = u2.exponent * F::kLog2Low + c / u;
     const T value = u2.exponent * F::kLog2High + (f + (tail + correction));
     return x < T(0) ? value : (x == T(0) ? -kInfinity<T> : kNaN<T>);

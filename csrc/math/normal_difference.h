@@ -62,7 +62,7 @@ inline Interval interval(double a, double b) {
     const double tail = mills_t - exp_of(fall) * mills_s;
     // 0 inside: one minus two tails.
     const double density_s = normal_density(s), density_t = normal_density(t);
-    const double outside = density_s * mills_s + density_t * mills_t;
+    const double outside = gaussian(s, central_mills(s)) + gaussian(t, central_mills(t));
     const double central = 1 - outside;
     // Narrow: phi(centre) times the width times a mean.
     const double narrow = width * narrow_mean(0.25 * lean * lean, 0.125 * width * width);

@@ -4,6 +4,7 @@
 // operation. Nearly all of that is Python asking questions about tensors, so here the same questions are asked in C: is this
 // a dense contiguous CPU tensor, does somebody follow the computation, is a gradient wanted? If every answer is the ordinary
 // one the kernel runs; otherwise the result is NotImplemented and the caller goes the long way.
+#include <cstring>
 #include <initializer_list>
 
 #include "pair_call.h"
@@ -22,33 +23,59 @@ struct Bound {
     int32_t arity;
 };
 
-int find_all_elements(PyObject* const* tensors, int32_t count, void** addresses) {
-    const int grad_enabled = is(Owned(PyObject_CallNoArgs(torch_.grad_enabled)), Py_True);
-    int found = grad_enabled < 0 ? -1 : 1;
-    for (int32_t i = 0; found == 1 && i < count; ++i) {
-        found = find_elements(tensors[i], grad_enabled == 1, &addresses[i]);
+int have_one_shape(PyObject* a, PyObject* b) {
+    if (torch_.exchange != nullptr) {
+        DlTensor of_a, of_b;
+        if (torch_.exchange->look(a, &of_a) != 0 || torch_.exchange->look(b, &of_b) != 0) return -1;
+        const size_t bytes = sizeof(int64_t) * static_cast<size_t>(of_a.dimensions);
+        return of_a.dimensions == of_b.dimensions && std::memcmp(of_a.shape, of_b.shape, bytes) == 0;
     }
-    return found;
+    const Owned shape_a(PyObject_GetAttr(a, name_.shape)), shape_b(PyObject_GetAttr(b, name_.shape));
+    return shape_a && shape_b ? PyObject_RichCompareBool(shape_a.get(), shape_b.get(), Py_EQ) : -1;
 }
 
-PyObject* run(const Bound& bound, PyObject* like, void** addresses, int32_t dtype) {
-    const Owned numel(method(like, name_.numel));
-    const int64_t count = numel ? PyLong_AsLongLong(numel.get()) : -1;
-    if (count < 0) return nullptr;
-    int32_t threads = 1;
-    if (count > kSmall) {
+// Where the elements of dense tensors are that agree in dtype and shape. Whether gradients are recorded at all is asked only
+// after a tensor was declined, because few need one.
+int find_all_elements(PyObject* const* tensors, int32_t count, Elements* found) {
+    int ordinary = 1;
+    for (int32_t i = 0; ordinary == 1 && i < count; ++i) {
+        ordinary = look_at(tensors[i], true, &found[i]);
+        if (ordinary == 0) {
+            const int unrecorded = is(Owned(PyObject_CallNoArgs(torch_.grad_enabled)), Py_False);
+            ordinary = unrecorded == 1 ? look_at(tensors[i], false, &found[i]) : unrecorded;
+        }
+        if (ordinary != 1) break;
+        ordinary = found[i].contiguous && found[i].dtype == found[0].dtype && found[i].count == found[0].count;
+        if (ordinary == 1 && i > 0) ordinary = have_one_shape(tensors[0], tensors[i]);
+    }
+    return ordinary;
+}
+
+PyObject* run(const Bound& bound, PyObject* like, const Elements* arguments) {
+    const void* inputs[kMostInputs];
+    for (int32_t i = 0; i < bound.arity; ++i) inputs[i] = arguments[i].data;
+    const int32_t dtype = arguments[0].dtype;
+    const int64_t count = arguments[0].count;
+    Owned output(PyObject_CallFunctionObjArgs(torch_.empty_like, like, nullptr));
+    Elements results{};
+    if (!output) return nullptr;
+    const int looked =
+        torch_.exchange != nullptr ? look_by_exchange(output.get(), &results) : look_by_methods(output.get(), &results);
+    if (looked != 1 || results.dtype != dtype || results.count != count) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "torch.empty_like returned a tensor of another kind");
+        return nullptr;
+    }
+    int32_t status;
+    if (count <= kSmall) {  // too short for anyone to gain from the interpreter's lock meanwhile
+        status = bound.kernel(bound.function, dtype, count, inputs, results.data, 1);
+    } else {
         const Owned setting(PyObject_CallNoArgs(torch_.threads));
         if (!setting) return nullptr;
-        threads = static_cast<int32_t>(PyLong_AsLong(setting.get()));
+        const auto threads = static_cast<int32_t>(PyLong_AsLong(setting.get()));
+        Py_BEGIN_ALLOW_THREADS;
+        status = bound.kernel(bound.function, dtype, count, inputs, results.data, threads);
+        Py_END_ALLOW_THREADS;
     }
-    Owned output(PyObject_CallFunctionObjArgs(torch_.empty_like, like, nullptr));
-    const Owned pointer(output ? method(output.get(), name_.data_ptr) : nullptr);
-    if (!pointer) return nullptr;
-    void* const results = PyLong_AsVoidPtr(pointer.get());
-    int32_t status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = bound.kernel(bound.function, dtype, count, addresses, results, threads);
-    Py_END_ALLOW_THREADS;
     if (status != 0) return PyErr_Format(PyExc_RuntimeError, "a native function refused its arguments (status %d)", status);
     return output.release();
 }
@@ -56,14 +83,12 @@ PyObject* run(const Bound& bound, PyObject* like, void** addresses, int32_t dtyp
 PyObject* call(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     const auto* bound = static_cast<const Bound*>(PyCapsule_GetPointer(self, nullptr));
     if (bound == nullptr) return nullptr;
-    void* addresses[kMostInputs];
-    int32_t dtype = 0;
+    Elements found[kMostInputs];
     int ordinary = count == bound->arity ? nobody_follows() : 0;
-    if (ordinary == 1) ordinary = find_all_elements(args, bound->arity, addresses);
-    if (ordinary == 1) ordinary = are_alike(args, bound->arity, &dtype);
+    if (ordinary == 1) ordinary = find_all_elements(args, bound->arity, found);
     if (ordinary < 0) return nullptr;
     if (ordinary == 0) Py_RETURN_NOTIMPLEMENTED;
-    return run(*bound, args[0], addresses, dtype);
+    return run(*bound, args[0], found);
 }
 
 PyMethodDef call_method = {"dense_call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)), METH_FASTCALL,
@@ -85,16 +110,6 @@ PyObject* bind(PyObject*, PyObject* args) {
     return PyCFunction_NewEx(&call_method, capsule.get(), nullptr);
 }
 
-PyMethodDef module_methods[] = {
-    {"bind", bind, METH_VARARGS,
-     "bind(address, function, arity): a callable of `arity` tensors that runs the kernel at `address` or answers NotImplemented."},
-    {"bind_pair", bind_pair, METH_VARARGS,
-     "bind_pair(entry, program, keep_alive, inputs, absent, partial): a callable of two distributions, see pair_call.h."},
-    {nullptr, nullptr, 0, nullptr}};
-
-PyModuleDef module_definition = {PyModuleDef_HEAD_INIT, "_dense_call", "A short way into the elementwise kernels.", -1,
-                                 module_methods, nullptr, nullptr, nullptr, nullptr};
-
 // The object at a dotted path below `root`.
 PyObject* find(PyObject* root, std::initializer_list<const char*> path) {
     if (PyErr_Occurred()) return nullptr;
@@ -108,6 +123,15 @@ PyObject* find(PyObject* root, std::initializer_list<const char*> path) {
     return found;
 }
 
+// DLPack's table, where torch has one that is understood here; the type keeps it alive.
+const DlExchange* find_exchange() {
+    const Owned capsule(PyObject_GetAttrString(torch_.tensor, "__dlpack_c_exchange_api__"));
+    if (!capsule) PyErr_Clear();
+    if (!capsule || !PyCapsule_IsValid(capsule.get(), "dlpack_exchange_api")) return nullptr;
+    const auto* table = static_cast<const DlExchange*>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api"));
+    return table->major == 1 && table->look != nullptr ? table : nullptr;
+}
+
 bool look_up_torch() {
     const Owned torch(PyImport_ImportModule("torch"));
     if (!torch) return false;
@@ -118,13 +142,17 @@ bool look_up_torch() {
               find(t, {"autograd", "forward_ad"}), find(t, {"is_grad_enabled"}), find(t, {"get_num_threads"}),
               find(t, {"empty_like"}), nullptr};
     if (PyErr_Occurred()) return false;
-    const Owned exchange(PyObject_GetAttrString(torch_.tensor, "__dlpack_c_exchange_api__"));
-    if (!exchange) PyErr_Clear();
-    if (exchange && PyCapsule_IsValid(exchange.get(), "dlpack_exchange_api")) {
-        const auto* table = static_cast<const DlExchange*>(PyCapsule_GetPointer(exchange.get(), "dlpack_exchange_api"));
-        if (table->major == 1 && table->look != nullptr) torch_.exchange = table;
-    }
+    torch_.exchange = find_exchange();
     return true;
+}
+
+// use_exchange(flag) -> flag before: whether tensors are described by DLPack's table, where torch has one.
+PyObject* use_exchange(PyObject*, PyObject* flag) {
+    const int wanted = PyObject_IsTrue(flag);
+    if (wanted < 0) return nullptr;
+    const bool before = torch_.exchange != nullptr;
+    torch_.exchange = wanted ? find_exchange() : nullptr;
+    return PyBool_FromLong(before);
 }
 
 bool intern_names() {
@@ -134,6 +162,18 @@ bool intern_names() {
              intern("_batch_shape"), intern("new_empty")};
     return !PyErr_Occurred();
 }
+
+PyMethodDef module_methods[] = {
+    {"bind", bind, METH_VARARGS,
+     "bind(address, function, arity): a callable of `arity` tensors that runs the kernel at `address` or answers NotImplemented."},
+    {"bind_pair", bind_pair, METH_VARARGS,
+     "bind_pair(entry, program, keep_alive, inputs, absent, partial): a callable of two distributions, see pair_call.h."},
+    {"use_exchange", use_exchange, METH_O,
+     "use_exchange(flag): describe tensors by DLPack's table if torch has one, or by their attributes; returns the setting before."},
+    {nullptr, nullptr, 0, nullptr}};
+
+PyModuleDef module_definition = {PyModuleDef_HEAD_INIT, "_dense_call", "A short way into the elementwise kernels.", -1,
+                                 module_methods, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 

@@ -144,31 +144,3 @@ inline int look_at(PyObject* tensor, bool grad_enabled, bool for_values, Element
     if (ordinary != 1) return ordinary;
     return torch_.exchange != nullptr ? look_by_exchange(tensor, found) : look_by_methods(tensor, found);
 }
-
-// Where the elements of a tensor are, if it is dense.
-inline int find_elements(PyObject* tensor, bool grad_enabled, void** address) {
-    Elements found;
-    const int ordinary = look_at(tensor, grad_enabled, true, &found);
-    if (ordinary != 1 || !found.contiguous) return ordinary < 0 ? -1 : 0;
-    *address = found.data;
-    return 1;
-}
-
-// Whether tensors that were found dense have one floating dtype and one shape; `dtype` becomes the code of the dtype.
-inline int are_alike(PyObject* const* tensors, int32_t count, int32_t* dtype) {
-    const Owned first_dtype(PyObject_GetAttr(tensors[0], name_.dtype));
-    if (!first_dtype) return -1;
-    if (first_dtype.get() != torch_.float32 && first_dtype.get() != torch_.float64) return 0;
-    *dtype = first_dtype.get() == torch_.float64 ? 0 : 1;
-    if (count == 1) return 1;
-    const Owned first_shape(PyObject_GetAttr(tensors[0], name_.shape));
-    if (!first_shape) return -1;
-    for (int32_t i = 1; i < count; ++i) {
-        int alike = is(Owned(PyObject_GetAttr(tensors[i], name_.dtype)), first_dtype.get());
-        if (alike != 1) return alike;
-        const Owned shape(PyObject_GetAttr(tensors[i], name_.shape));
-        alike = shape ? PyObject_RichCompareBool(shape.get(), first_shape.get(), Py_EQ) : -1;
-        if (alike != 1) return alike;
-    }
-    return 1;
-}

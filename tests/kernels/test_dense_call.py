@@ -13,9 +13,19 @@ from kullback import special
 from kullback.kernels import elementwise, native
 from kullback.kernels import special as kernels
 
-pytestmark = pytest.mark.skipif(kernels.expm1mx._dense is None, reason="the extension module is not built here")
+pytestmark = pytest.mark.skipif(kernels.expm1mx.dense is None, reason="the extension module is not built here")
 
-unary, binary = kernels.expm1mx._dense, kernels.rel_entr._dense
+unary, binary = kernels.expm1mx.dense, kernels.rel_entr.dense
+
+
+@pytest.fixture(params=[True, False], ids=["exchange", "attributes"], autouse=True)
+def way_of_looking(request):
+    """Tensors described by DLPack's table, and by their attributes where torch has no table."""
+    from kullback.kernels import _dense_call
+
+    before = _dense_call.use_exchange(request.param)
+    yield
+    _dense_call.use_exchange(before)
 
 
 class Subclass(torch.Tensor):
@@ -70,6 +80,8 @@ def test_it_declines_whatever_is_not_ordinary(make):
 def test_it_declines_arguments_that_differ():
     assert binary(sample(4), sample(4).float()) is NotImplemented
     assert binary(sample(4), sample(1)) is NotImplemented
+    assert binary(sample(2, 3), sample(3, 2)) is NotImplemented
+    assert binary(sample(6), sample(2, 3)) is NotImplemented
     assert binary(sample(4)) is NotImplemented
     assert unary(sample(4), sample(4)) is NotImplemented
     assert unary() is NotImplemented

@@ -338,3 +338,28 @@ def test_the_library_refuses_what_would_read_out_of_bounds():
     assert call(index, 0, 0, 0, 0, 0, 0, 1, None) == 0
     with pytest.raises(ValueError, match="no function 'no_such_function'"):
         kernel("no_such_function")
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("name", ["rel_entr", "kl_div"])
+def test_exceptions_in_a_block_do_not_disturb_their_neighbours(name, dtype):
+    """A block of positive normal numbers takes a shorter loop; one exception sends all of it through the longer one."""
+    p, q = (t.to(dtype) for t in sample(name, (1000,)))
+    whole = kernel(name)(p, q)
+    tiny = torch.finfo(dtype).smallest_normal / 8
+    for at, (x, y) in enumerate([(0.0, 1.0), (1.0, 0.0), (-1.0, 1.0), (math.nan, 1.0), (math.inf, 2.0), (tiny, tiny)]):
+        mixed_p, mixed_q = p.clone(), q.clone()
+        mixed_p[300 + at], mixed_q[300 + at] = x, y
+        found = kernel(name)(mixed_p, mixed_q)
+        alone = kernel(name)(mixed_p[300 + at : 301 + at].clone(), mixed_q[300 + at : 301 + at].clone())
+        torch.testing.assert_close(found[300 + at : 301 + at], alone, rtol=0, atol=0, equal_nan=True)
+        others = torch.arange(1000) != 300 + at
+        torch.testing.assert_close(found[others], whole[others], rtol=torch.finfo(dtype).eps, atol=0)
+
+
+def test_slope_of_the_bessel_ratio():
+    """Natively within 4 ulp: a mean of positive terms instead of a recurrence that cancels."""
+    rows = json.loads((GOLDEN / "special_bessel.json").read_text())["bessel_ratio"]
+    nu, x = (torch.tensor(column, dtype=torch.float64) for column in zip(*[row[0] for row in rows], strict=True))
+    got = kernel("bessel_ratio_grad")(torch.ones_like(x), nu, x)
+    assert worst(got, [row[2][0] for row in rows]) <= 4

@@ -36,7 +36,7 @@ def _scalar(function, *args):
 
 
 PROMISES = [
-    Promise("expm1mx", "exp_log", special.expm1mx, (2, 1, 1)),
+    Promise("expm1mx", "exp_log", special.expm1mx, (3, 2, 1)),
     Promise("log1pmx", "exp_log", special.log1pmx, (3, 2, 4)),
     Promise("log1mexp", "exp_log", special.log1mexp, (2, 3, 3)),
     Promise("logdiffexp", "exp_log", special.logdiffexp, (2, 3, 3), lambda a, b: (abs(a), 0.0, 0.0)),
@@ -47,7 +47,7 @@ PROMISES = [
         "digamma_negative",
         "gamma",
         special.digamma,
-        (4, 4, 4),
+        (4, 4, 6),
         lambda x: (1 + math.pi * abs(1 / math.tan(math.pi * x)), 0.0, 0.0),
     ),
     Promise("trigamma", "gamma", special.trigamma, (4, 5, 5)),

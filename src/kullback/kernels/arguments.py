@@ -82,6 +82,19 @@ def _check_shapes(function: str, names: Sequence[str], x: Tensor, y: Tensor) -> 
             )
 
 
+def constant(function: str, name: str, argument: Tensor) -> None:
+    """Refuse an argument that wants a gradient which does not exist."""
+    if argument.requires_grad and torch.is_grad_enabled():
+        raise InputTypeError(
+            explain_problem(
+                f"{function}() has no derivative with respect to the order.",
+                got=f"`{name}` with requires_grad=True",
+                expected="an order that is a constant",
+                instead=f"{name}.detach()",
+            )
+        )
+
+
 def whole(function: str, name: str, argument: int, low: int, high: int | None = None) -> int:
     """Check a whole number between two bounds."""
     is_whole = isinstance(argument, int) and not isinstance(argument, bool)

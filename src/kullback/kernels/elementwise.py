@@ -13,9 +13,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
 from kullback.kernels import native as _native
-from kullback.kernels.arguments import one, two
+from kullback.kernels.arguments import constant, one, two
 from kullback.kernels.face import Op
 
 _DTYPES = {torch.float64: 0, torch.float32: 1, torch.float16: 2, torch.bfloat16: 3}
@@ -29,13 +30,26 @@ class Elementwise:
         reference: The function in pure torch, for arguments of one dtype.
         arguments: Names of the arguments in the op's schema.
         gradients: Native functions `(grad, *arguments) -> grad times the partial derivative`, one per argument.
+        public: What the caller calls it, if not by its name.
+        constants: How many leading arguments have no derivative; one that needs a gradient is refused.
+
+    Attributes:
+        call: What a call does, as a plain function: small tensors feel what calling an object costs.
     """
 
     def __init__(
-        self, name: str, reference: Callable[..., Tensor], *, arguments: Sequence[str], gradients: Sequence[str]
+        self,
+        name: str,
+        reference: Callable[..., Tensor],
+        *,
+        arguments: Sequence[str],
+        gradients: Sequence[str],
+        public: str = "",
+        constants: int = 0,
     ) -> None:
-        self.name, self.arguments, self.reference = name, arguments, reference
-        self._dense = dense_kernel(name, len(arguments))
+        self.name, self.public, self.arguments, self.constants = name, public or name, arguments, constants
+        self.reference = reference
+        self.dense = dense_kernel(name, len(arguments))
         forward, slopes = kernel(name), [kernel(gradient) for gradient in gradients]
 
         def backward(grads: Sequence[Tensor], saved: Sequence[Tensor], needs: Sequence[bool]) -> list[Tensor | None]:
@@ -53,27 +67,53 @@ class Elementwise:
             fake=_fake,
             slopes=gradients,
         )
+        self.call = _call_of_one(self) if len(arguments) == 1 else _call_of_two(self)
 
     def __call__(self, *arguments: Tensor | float) -> Tensor:
         """The function of floating-point tensors on one device that broadcast; one of two may be a Python number."""
-        if self._dense is not None and not torch.compiler.is_compiling():
-            found = self._dense(*arguments)
+        return self.call(*arguments)
+
+
+def _call_of_one(function: Elementwise) -> Callable[..., Tensor]:
+    name, argument, op, dense = function.public, function.arguments[0], function.op, function.dense or _decline
+
+    def call(x: Tensor) -> Tensor:
+        if not is_dynamo_compiling():
+            found = dense(x)
             if found is not NotImplemented:
                 return found
-        if len(self.arguments) == 1:
-            return self._apply(one(self.name, self.arguments[0], *arguments))
-        x, y = two(self.name, self.arguments, *arguments)
+        result: Tensor = op(one(name, argument, x))
+        return result
+
+    return call
+
+
+def _call_of_two(function: Elementwise) -> Callable[..., Tensor]:
+    name, names, op, dense = function.public, function.arguments, function.op, function.dense or _decline
+    constants = function.constants
+
+    def call(x: Tensor | float, y: Tensor | float) -> Tensor:
+        if not is_dynamo_compiling():
+            found = dense(x, y)
+            if found is not NotImplemented:
+                return found
+        x, y = two(name, names, x, y)
+        if constants:
+            constant(name, names[0], x)
         if x.dtype is not y.dtype:
             dtype = torch.promote_types(x.dtype, y.dtype)
             x, y = x.to(dtype), y.to(dtype)
-        return self._apply(x, y)
-
-    def _apply(self, *tensors: Tensor) -> Tensor:
-        result: Tensor = self.op(*tensors)
+        result: Tensor = op(x, y)
         return result
 
+    return call
 
-def dense_kernel(name: str, arity: int, entry: str = "kullback_elementwise_dense") -> Callable[..., Tensor] | None:
+
+def _decline(*_: object) -> Any:
+    return NotImplemented
+
+
+def dense_kernel(name: str, arity: int) -> Callable[..., Tensor] | None:
     """The short way to a native function: takes what is ordinary, answers NotImplemented to everything else.
 
     Ordinary are float32 or float64 tensors of one shape, contiguous, that need no gradient while nobody follows.
@@ -86,7 +126,7 @@ def dense_kernel(name: str, arity: int, entry: str = "kullback_elementwise_dense
         from kullback.kernels import _dense_call
     except ImportError:
         return None
-    address = ctypes.cast(getattr(library, entry), ctypes.c_void_p).value
+    address = ctypes.cast(library.kullback_elementwise_dense, ctypes.c_void_p).value
     assert address is not None
     return _dense_call.bind(address, library.kullback_function_index(name.encode()), arity)
 

@@ -31,16 +31,26 @@ log_ndtr_diff = Elementwise(
     gradients=["log_ndtr_diff_grad_a", "log_ndtr_diff_grad_b"],
 )
 # The order has no derivative: the public functions refuse it, and here it is infinite rather than plausible.
-log_iv = Elementwise("log_iv", reference.log_iv, arguments=("nu", "x"), gradients=["bessel_order_grad", "log_iv_grad"])
+log_iv = Elementwise(
+    "log_iv", reference.log_iv, arguments=("nu", "x"), gradients=["bessel_order_grad", "log_iv_grad"], constants=1
+)
 log_ive = Elementwise(
-    "log_ive", reference.log_ive, arguments=("nu", "x"), gradients=["bessel_order_grad", "log_ive_grad"]
+    "log_ive", reference.log_ive, arguments=("nu", "x"), gradients=["bessel_order_grad", "log_ive_grad"], constants=1
 )
 bessel_ratio = Elementwise(
-    "bessel_ratio", reference.bessel_ratio, arguments=("nu", "x"), gradients=["bessel_order_grad", "bessel_ratio_grad"]
+    "bessel_ratio",
+    reference.bessel_ratio,
+    arguments=("nu", "x"),
+    gradients=["bessel_order_grad", "bessel_ratio_grad"],
+    constants=1,
 )
 binet = [
     Elementwise(
-        f"binet_{order}", partial(reference.binet, order=order), arguments="x", gradients=[f"binet_{order}_grad"]
+        f"binet_{order}",
+        partial(reference.binet, order=order),
+        arguments="x",
+        gradients=[f"binet_{order}_grad"],
+        public="binet",
     )
     for order in range(4)
 ]

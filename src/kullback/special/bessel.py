@@ -2,26 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from kullback._core.errors import InputTypeError, explain_problem
 from kullback.kernels import special as kernels
-from kullback.kernels.arguments import two
-
-
-def _order_and_point(function: str, nu: Tensor | float, x: Tensor | float) -> tuple[Tensor, Tensor]:
-    nu, x = two(function, ("nu", "x"), nu, x)
-    if nu.requires_grad and torch.is_grad_enabled():
-        raise InputTypeError(
-            explain_problem(
-                f"{function}() has no derivative with respect to the order.",
-                got="`nu` with requires_grad=True",
-                expected="an order that is a constant",
-                instead=f"{function}(nu.detach(), x)",
-            )
-        )
-    return nu, x
 
 
 def log_iv(nu: Tensor | float, x: Tensor | float) -> Tensor:
@@ -44,8 +27,7 @@ def log_iv(nu: Tensor | float, x: Tensor | float) -> Tensor:
         >>> f"{log_iv(10000.0, torch.tensor(5.0, dtype=torch.float64)):.8f}"
         '-72946.01989314'
     """
-    nu, x = _order_and_point("log_iv", nu, x)
-    return kernels.log_iv(nu, x)
+    return kernels.log_iv.call(nu, x)
 
 
 def log_ive(nu: Tensor | float, x: Tensor | float) -> Tensor:
@@ -66,15 +48,15 @@ def log_ive(nu: Tensor | float, x: Tensor | float) -> Tensor:
         >>> f"{log_ive(0.0, torch.tensor(1e15, dtype=torch.float64)):.11f}"
         '-18.18832673066'
     """
-    nu, x = _order_and_point("log_ive", nu, x)
-    return kernels.log_ive(nu, x)
+    return kernels.log_ive.call(nu, x)
 
 
 def bessel_ratio(nu: Tensor | float, x: Tensor | float) -> Tensor:
     """I_ν₊₁(x)/I_ν(x), the mean resultant length of a von Mises-Fisher law.
 
-    Domain: ν ≥ 0 (tested to 1e4), x ≥ 0; 0 at 0, 1 at inf, NaN elsewhere. Accuracy: 5 ulp; first derivative 48 ulp,
-    second 1e-12 relative, and x·1e-16 for ν in the thousands. The order has no derivative, as for `log_iv`.
+    Domain: ν ≥ 0 (tested to 1e4), x ≥ 0; 0 at 0, 1 at inf, NaN elsewhere. Accuracy: 5 ulp; first derivative 5 ulp in
+    native code and 48 in the reference; second 1e-12 relative, and x·1e-16 for ν in the thousands. The order has no
+    derivative, as for `log_iv`.
 
     Args:
         nu: the order; a floating-point tensor, or a number beside one.
@@ -88,5 +70,4 @@ def bessel_ratio(nu: Tensor | float, x: Tensor | float) -> Tensor:
         >>> f"{bessel_ratio(0.5, torch.tensor(2.0, dtype=torch.float64)):.14f}"  # coth(2) - 1/2
         '0.53731472072755'
     """
-    nu, x = _order_and_point("bessel_ratio", nu, x)
-    return kernels.bessel_ratio(nu, x)
+    return kernels.bessel_ratio.call(nu, x)

@@ -29,7 +29,7 @@ def rel_entr(p: Tensor | float, q: Tensor | float) -> Tensor:
         >>> [f"{v:.12e}" for v in value]
         ['3.465735902800e-01', '0.000000000000e+00', '-9.210340371976e-198']
     """
-    return kernels.rel_entr(p, q)
+    return kernels.rel_entr.call(p, q)
 
 
 def kl_div(p: Tensor | float, q: Tensor | float) -> Tensor:
@@ -53,4 +53,4 @@ def kl_div(p: Tensor | float, q: Tensor | float) -> Tensor:
         >>> f"{value:.12e}"
         '5.000000827070e-21'
     """
-    return kernels.kl_div(p, q)
+    return kernels.kl_div.call(p, q)

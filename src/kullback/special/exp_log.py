@@ -10,7 +10,7 @@ from kullback.kernels import special as kernels
 def expm1mx(x: Tensor) -> Tensor:
     """e^x - 1 - x, without cancellation near 0.
 
-    Domain: every real x; inf at ±inf. Accuracy: 2 ulp in float64, first derivative e^x - 1 and second e^x within 1
+    Domain: every real x; inf at ±inf. Accuracy: 3 ulp in float64, first derivative e^x - 1 2 ulp, second e^x 1
     ulp.
 
     Args:
@@ -25,7 +25,7 @@ def expm1mx(x: Tensor) -> Tensor:
         >>> f"{value:.12e}"
         '5.000000000167e-21'
     """
-    return kernels.expm1mx(x)
+    return kernels.expm1mx.call(x)
 
 
 def log1pmx(x: Tensor) -> Tensor:
@@ -46,7 +46,7 @@ def log1pmx(x: Tensor) -> Tensor:
         >>> f"{value:.12e}"
         '-4.999999999667e-21'
     """
-    return kernels.log1pmx(x)
+    return kernels.log1pmx.call(x)
 
 
 def log1mexp(x: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ def log1mexp(x: Tensor) -> Tensor:
         >>> [f"{v:.12e}" for v in value]
         ['-4.605170185988e+01', '-4.248354255292e-18']
     """
-    return kernels.log1mexp(x)
+    return kernels.log1mexp.call(x)
 
 
 def logdiffexp(a: Tensor | float, b: Tensor | float) -> Tensor:
@@ -89,4 +89,4 @@ def logdiffexp(a: Tensor | float, b: Tensor | float) -> Tensor:
         >>> f"{logdiffexp(a, a - 1):.12f}"
         '999.541324854613'
     """
-    return kernels.logdiffexp(a, b)
+    return kernels.logdiffexp.call(a, b)

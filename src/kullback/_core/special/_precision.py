@@ -26,3 +26,11 @@ def horner(x: Tensor, coefficients: Sequence[float]) -> Tensor:
     for coefficient in reversed(coefficients[:-1]):
         total = total * x + coefficient
     return total
+
+
+def horner_of_columns(coefficients: Sequence[Tensor], x: Tensor) -> Tensor:
+    """Several polynomials at once: coefficients that broadcast over the first dimension of x, highest power first."""
+    total = coefficients[0].expand_as(x)
+    for coefficient in coefficients[1:]:
+        total = torch.addcmul(coefficient, total, x)
+    return total

@@ -18,7 +18,7 @@ from torch import Tensor
 from kullback._core.special._binet_coefficients import FROM, NEAR, REGULAR, SCALED, SHIFTS
 from kullback._core.special._derivatives import attach, split_point
 from kullback._core.special._double_double import two_product
-from kullback._core.special._precision import widen
+from kullback._core.special._precision import horner_of_columns, widen
 
 SCALES = [2 * (start + shift) for start, shift in zip(FROM, SHIFTS, strict=True)]
 
@@ -35,17 +35,10 @@ def _column(values: Sequence[float], like: Tensor) -> Tensor:
     return torch.tensor(values, dtype=like.dtype, device=like.device).reshape(-1, *[1] * like.dim())
 
 
-def _horner(coefficients: Sequence[Tensor], u: Tensor) -> Tensor:
-    total = coefficients[0].expand_as(u)
-    for coefficient in coefficients[1:]:
-        total = torch.addcmul(coefficient, total, u)
-    return total
-
-
 def _above(orders: Sequence[int], x: Tensor) -> Tensor:
     """|R⁽ⁿ⁾| for a stack of arguments above their thresholds, one per order."""
     u = 1 - _column([SCALES[n] for n in orders], x[0]) / (x + _column([SHIFTS[n] for n in orders], x[0]))
-    scaled = _horner(rows(SCALED, orders, x[0]), u)
+    scaled = horner_of_columns(rows(SCALED, orders, x[0]), u)
     return torch.stack([_over_power(n, *row) for n, *row in zip(orders, scaled, x, strict=True)])
 
 
@@ -67,7 +60,7 @@ def _over_power(order: int, y: Tensor, x: Tensor) -> Tensor:
 
 def _below(orders: Sequence[int], x: Tensor) -> Tensor:
     """|R⁽ⁿ⁾| for a stack of positive arguments up to ¾."""
-    regular = _horner(rows(REGULAR, orders, x[0]), x * (2 / NEAR) - 1)
+    regular = horner_of_columns(rows(REGULAR, orders, x[0]), x * (2 / NEAR) - 1)
     found = []
     for order, rest, point in zip(orders, regular, x, strict=True):
         if order == 0:

@@ -155,11 +155,11 @@ def tail_bregman(a: Tensor, b: Tensor, gap: Tensor) -> tuple[Tensor, Tensor]:
     divergence, slope = torch.zeros_like(s), torch.zeros_like(s)
     for m in range(1, 2 * len(BINET_SERIES)):
         power = power * t
-        following = s * homogeneous + power
+        following = torch.addcmul(power, s, homogeneous)
         if m % 2:
             coefficient = BINET_SERIES[m // 2]
-            divergence = divergence + coefficient * weighted
-            slope = slope + (coefficient * m) * following
+            divergence = torch.add(divergence, weighted, alpha=coefficient)
+            slope = torch.add(slope, following, alpha=coefficient * m)
         homogeneous = following
-        weighted = s * weighted + homogeneous
+        weighted = torch.addcmul(homogeneous, s, weighted)
     return (gap * s) * ((gap * t) * s) * divergence, (gap * s) * t * slope

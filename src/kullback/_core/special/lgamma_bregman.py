@@ -30,15 +30,20 @@ def _value_and_slope(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     tail, tail_slope = tail_bregman(raised_a, raised_b, gap)
     high, low = log_ratio_pair(raised_b, raised_a, gap, gap_low)
     value = kl_div_value(raised_b, raised_a, -gap, -gap_low)
-    value = value + (0.5 * log_bregman(raised_a, raised_b, gap, gap_low) + tail)
     slope = (high + low) + (0.5 * (gap / raised_a) / raised_b + tail_slope)
 
+    # h of the twelve steps and of the raised arguments, along a new dimension.
     count = torch.arange(RAISE_TO, dtype=a.dtype, device=a.device)
-    a_k, b_k = a.unsqueeze(-1) + count, b.unsqueeze(-1) + count
+    a_k = torch.cat([a.unsqueeze(-1) + count, raised_a.unsqueeze(-1)], -1)
+    b_k = torch.cat([b.unsqueeze(-1) + count, raised_b.unsqueeze(-1)], -1)
     gap_k, gap_low_k = (x.unsqueeze(-1).expand_as(a_k) for x in (gap, gap_low))
-    steps = log_bregman(a_k, b_k, gap_k, gap_low_k).sum(-1)
-    slope_steps = (gap_k / a_k / b_k).sum(-1)
-    return value + torch.where(is_large, 0.0, steps), slope + torch.where(is_large, 0.0, slope_steps)
+    h = log_bregman(a_k, b_k, gap_k, gap_low_k)
+    value = value + (0.5 * h[..., RAISE_TO] + tail)
+    slope_steps = (gap_k / a_k / b_k)[..., :RAISE_TO].sum(-1)
+    return (
+        value + torch.where(is_large, 0.0, h[..., :RAISE_TO].sum(-1)),
+        slope + torch.where(is_large, 0.0, slope_steps),
+    )
 
 
 def lgamma_bregman(a: Tensor, b: Tensor) -> Tensor:
@@ -52,9 +57,9 @@ def lgamma_bregman(a: Tensor, b: Tensor) -> Tensor:
     infinite = (a0 >= 0) & (b0 >= 0) & (a0 != b0)
     value = torch.where(inside, value, torch.where(infinite, math.inf, math.nan).to(value.dtype))
     gap = b_in - a_in
-    trigamma_a = polygamma_positive(1, a_in)
+    (trigamma_a, tetragamma_a), (trigamma_b,) = polygamma_positive([1, 2], a_in), polygamma_positive([1], b_in)
     first = [-gap * trigamma_a, b_slope]
-    second = [trigamma_a - gap * polygamma_positive(2, a_in), -trigamma_a, polygamma_positive(1, b_in)]
+    second = [trigamma_a - gap * tetragamma_a, -trigamma_a, trigamma_b]
     outside = torch.where(infinite, 0.0, math.nan).to(value.dtype)
     first, second = ([torch.where(inside, s, outside) for s in slopes] for slopes in (first, second))
     return attach(value, [a_step, b_step], first, second).to(dtype)

@@ -7,13 +7,14 @@ for n ≥ 1, and then expanded asymptotically (DLMF 5.11, 5.15). Negative argume
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from kullback._core.special._derivatives import attach, split_point
 from kullback._core.special._double_double import quotient, two_sum
-from kullback._core.special._precision import horner, widen
+from kullback._core.special._precision import horner, horner_of_columns, widen
 
 RAISE_TO = 12
 
@@ -66,19 +67,24 @@ _DIGAMMA_OVER_ROOT = [
 ]
 
 
-def polygamma_positive(order: int, x: Tensor) -> Tensor:
-    """ψ⁽ⁿ⁾(x) for x > 0 and n ≥ 1, without derivatives."""
-    factorial = float(math.factorial(order))
-    raised = torch.where(x < RAISE_TO, x + RAISE_TO, x)
-    inverse = 1 / raised
-    series = [c * math.prod(range(2 * k + 1, 2 * k + order + 2)) for k, c in enumerate(BINET_SERIES)]
-    # (n-1)!/xⁿ · [1 + n/(2x) + …]: the part of log x and -1/(2x), then Binet's remainder, one power of 1/x further.
-    bracket = 1 + inverse * (order / 2 + inverse * horner(inverse * inverse, series) / math.factorial(order - 1))
-    total = math.factorial(order - 1) * bracket * inverse**order
-    for k in reversed(range(RAISE_TO)):
-        base = x + k
-        total = total + torch.where(x < RAISE_TO, factorial / base ** (order + 1), 0.0)
-    return total if order % 2 else -total
+def polygamma_positive(orders: Sequence[int], x: Tensor) -> list[Tensor]:
+    """ψ⁽ⁿ⁾(x) for x > 0 and some orders n ≥ 1, without derivatives; one run over the series serves all orders."""
+    is_small = x < RAISE_TO
+    inverse = 1 / torch.where(is_small, x + RAISE_TO, x)
+    series = [[c * math.prod(range(2 * k + 1, 2 * k + n + 2)) for k, c in enumerate(BINET_SERIES)] for n in orders]
+    columns = torch.tensor(series, dtype=x.dtype, device=x.device).reshape(len(orders), -1, *[1] * x.dim())
+    binet = horner_of_columns(columns.flip(1).unbind(1), (inverse * inverse).expand(len(orders), *x.shape))
+    # The recurrence's terms from the second on, the smallest parts of the sum, along a new dimension.
+    steps = 1 / (x.unsqueeze(-1) + torch.arange(1, RAISE_TO, dtype=x.dtype, device=x.device))
+    found = []
+    for n, remainder in zip(orders, binet.unbind(0), strict=True):
+        # (n-1)!/xⁿ · [1 + n/(2x) + …]: the part of log x and -1/(2x), then Binet's remainder, one power of 1/x further.
+        bracket = 1 + inverse * (n / 2 + inverse * remainder / math.factorial(n - 1))
+        total = math.factorial(n - 1) * bracket * inverse**n
+        raised = (total + math.factorial(n) * (steps ** (n + 1)).sum(-1)) + math.factorial(n) / x ** (n + 1)
+        total = torch.where(is_small, raised, total)
+        found.append(total if n % 2 else -total)
+    return found
 
 
 def digamma_positive(x: Tensor) -> Tensor:
@@ -88,9 +94,8 @@ def digamma_positive(x: Tensor) -> Tensor:
     large = torch.log(x) - inverse * (0.5 - inverse * horner(inverse * inverse, series))
     steps = torch.clamp(torch.floor(x) - 1, 0, RAISE_TO)
     lowered, lowered_low = two_sum(torch.where(x < 1, x, x - steps), torch.where(x < 1, 1.0, 0.0).to(x.dtype))
-    rise = torch.zeros_like(x)
-    for k in range(1, RAISE_TO):
-        rise = rise + torch.where(k <= steps, 1 / (x - k), 0.0)
+    count = torch.arange(1, RAISE_TO, dtype=x.dtype, device=x.device)
+    rise = torch.where(count <= steps.unsqueeze(-1), 1 / (x.unsqueeze(-1) - count), 0.0).sum(-1)
     fall, fall_low = quotient(torch.ones_like(x), torch.zeros_like(x), x)
     fall, fall_low = torch.where(x < 1, fall, 0.0), torch.where(x < 1, fall_low, 0.0)
     beyond_root = (lowered - _ROOT) + (lowered_low - _ROOT_LOW)
@@ -99,47 +104,51 @@ def digamma_positive(x: Tensor) -> Tensor:
 
 
 def _reflected(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """1 - x, and cosecant and cotangent of πx with the integer part of x removed exactly."""
+    """1 - x, and the squared cosecant and the cotangent of πx with the integer part of x removed exactly."""
     part = x - torch.round(x)
     complement = torch.copysign(0.5 - part.abs(), part)
     # Near the half-integers the tangent of the complement keeps the zero of the cotangent exact.
     cotangent = torch.where(part.abs() > 0.25, torch.tan(math.pi * complement), 1 / torch.tan(math.pi * part))
-    return 1 - x, 1 / torch.sin(math.pi * part), cotangent
+    return 1 - x, 1 + cotangent * cotangent, cotangent
 
 
-def digamma_value(x: Tensor) -> Tensor:
-    """ψ(x) without derivatives; ∓inf at ±0, NaN at the negative integers."""
-    mirror, _, cotangent = _reflected(x)
-    reflected = digamma_positive(torch.where(x < 0, mirror, 1.0)) - math.pi * cotangent
-    is_pole = (x < 0) & (x == torch.round(x))
-    return torch.where(is_pole, math.nan, torch.where(x < 0, reflected, digamma_positive(x)))
+def _values(x: Tensor, orders: Sequence[int]) -> list[Tensor]:
+    """ψ⁽ⁿ⁾(x) for some n ≤ 3 without derivatives, n = 0 first if at all.
 
-
-def polygamma_value(order: int, x: Tensor) -> Tensor:
-    """ψ⁽ⁿ⁾(x) for n = 1, 2, 3 without derivatives; infinite at 0, -1, -2, ….
-
-    The reflection is (-1)ⁿ⁺¹ψ⁽ⁿ⁾(1-x) plus the n-th derivative of -π·cot(πx).
+    ∓inf at ±0 and NaN at the negative integers for n = 0, infinite at 0, -1, -2, … for the others. The reflection is
+    (-1)ⁿ⁺¹ψ⁽ⁿ⁾(1-x) plus the n-th derivative of -π·cot(πx).
     """
-    mirror, cosecant, cotangent = _reflected(x)
-    square = cosecant * cosecant
-    pole_part = (
+    is_negative = x < 0
+    mirror, square, cotangent = _reflected(x)
+    pole_parts = (
+        -math.pi * cotangent,
         math.pi**2 * square,
         -2 * math.pi**3 * square * cotangent,
         math.pi**4 * (4 * square * cotangent * cotangent + 2 * square * square),
-    )[order - 1]
-    beyond = polygamma_positive(order, torch.where(x < 0, mirror, 1.0))
-    return torch.where(x < 0, pole_part + (-beyond if order % 2 else beyond), polygamma_positive(order, x))
+    )
+    point = torch.where(is_negative, mirror, x)
+    beyond = [digamma_positive(point)] if orders[0] == 0 else []
+    beyond += polygamma_positive([n for n in orders if n], point)
+    found = [
+        torch.where(is_negative, pole_parts[n] + (-value if n % 2 else value), value)
+        for n, value in zip(orders, beyond, strict=True)
+    ]
+    if orders[0] == 0:
+        found[0] = torch.where(is_negative & (x == torch.round(x)), math.nan, found[0])
+    return found
 
 
 def digamma(x: Tensor) -> Tensor:
     """The derivative of log Γ."""
     dtype, (wide,) = widen(x)
     point, step = split_point(wide)
-    return attach(digamma_value(point), [step], [polygamma_value(1, point)], [polygamma_value(2, point)]).to(dtype)
+    value, first, second = _values(point, [0, 1, 2])
+    return attach(value, [step], [first], [second]).to(dtype)
 
 
 def trigamma(x: Tensor) -> Tensor:
     """The second derivative of log Γ."""
     dtype, (wide,) = widen(x)
     point, step = split_point(wide)
-    return attach(polygamma_value(1, point), [step], [polygamma_value(2, point)], [polygamma_value(3, point)]).to(dtype)
+    value, first, second = _values(point, [1, 2, 3])
+    return attach(value, [step], [first], [second]).to(dtype)
