@@ -3,6 +3,7 @@
 // A row is tried in the cheapest way first: in the narrow precision without masks. Infinite log-weights make that pass's sums
 // NaN, log-weights too large for it are noticed by their maximum; such a row is read again with masks, or in double.
 #include "mixture.h"
+#include "mixture_direct.h"
 
 namespace kullback::KULLBACK_SET {
 namespace {
@@ -30,8 +31,37 @@ bool try_row(const RowsCall& call, const RowStart& start, RowStatistics& s) {
     const RowSums sums = sum_row<T, kHasMask>(row);
     if (!sums.usable()) return false;
     s.state = (kHasMask ? kMasked : kClean) | (sizeof(T) == 8 ? kDouble : kClean);
-    finish_row<T, kHasMask>(row, sums, s);
+    describe_row(sums, s);
+    refine_kl<T, kHasMask>(row, s);
     return true;
+}
+
+template <bool kHasMask, bool kLinearP, bool kLinearQ>
+bool try_weights(const RowsCall& call, const RowStart& start, RowStatistics& s) {
+    const RowPair<float> row(call, start.p, start.q, s.shift, Weights::kAsTheyAre);
+    const RowSums sums = sum_row<float, kHasMask, kLinearP, kLinearQ>(row);
+    constexpr double kFaint = 1e-25;  // padding is no longer nothing beside such a sum
+    if (!sums.usable() || sums.total_p < kFaint || (sums.total_q < kFaint && !sums.leaks)) return false;
+    describe_row(sums, s);
+    return true;
+}
+
+// work(which sides hold weights), for a call in which one does.
+template <class Work>
+bool with_weights(const RowsCall& call, Work&& work) {
+    const bool p_linear = call.sides[0].linear != 0, q_linear = call.sides[1].linear != 0;
+    if (p_linear && q_linear) return work(std::true_type{}, std::true_type{});
+    return p_linear ? work(std::true_type{}, std::false_type{}) : work(std::false_type{}, std::true_type{});
+}
+
+// KL in float where a side holds weights. Their logarithms are too coarse for anything but the direct form: false where that is not
+// accurate.
+bool try_weights(const RowsCall& call, const RowStart& start, RowStatistics& s) {
+    if (is_mixture(call)) return false;
+    const bool found = with_weights(call, [&](auto linear_p, auto linear_q) {
+        return try_weights<false, linear_p, linear_q>(call, start, s) || try_weights<true, linear_p, linear_q>(call, start, s);
+    });
+    return found && ((s.state & kInfinite) || direct_form_is_accurate(s.kl, s.gap));
 }
 
 // Where log-weights are this large, the difference from their maximum is exact for every class that has weight at all.
@@ -54,26 +84,37 @@ double faint_in_float(const RowsCall& call) {
     return is_mixture(call) ? 1e-25 / (least * least) : 1e-25;
 }
 
-void measure_row(const RowsCall& call, int64_t row, RowStatistics& s) {
-    s = RowStatistics{};
-    const RowStart start = start_of(call, row);
-    if (!call.wide) {
-        const bool found = try_row<float, false>(call, start, s) || try_row<float, true>(call, start, s);
-        if (found && s.kl >= faint_in_float(call)) return;
-    } else if (try_row<double, false>(call, start, s)) {
-        return;
-    }
+bool has_weights(const RowsCall& call) { return call.sides[0].linear || call.sides[1].linear; }
+
+void measure_in_double(const RowsCall& call, const RowStart& start, RowStatistics& s, bool tried) {
     s = RowStatistics{};
     shift_large_rows(call, start, s);
-    const bool untried = !call.wide || s.shift[0] != 0 || s.shift[1] != 0;
+    const bool untried = !tried || s.shift[0] != 0 || s.shift[1] != 0;
     if ((untried && try_row<double, false>(call, start, s)) || try_row<double, true>(call, start, s)) return;
     s.kl = kNaN<double>;
     s.state = kUndefined;
 }
 
+void measure_row(const RowsCall& call, int64_t row, RowStatistics& s) {
+    s = RowStatistics{};
+    const RowStart start = start_of(call, row);
+    if (call.wide) {
+        if (try_row<double, false>(call, start, s)) return;
+    } else if (has_weights(call)) {
+        if (try_weights(call, start, s)) return;
+    } else {
+        const bool found = try_row<float, false>(call, start, s) || try_row<float, true>(call, start, s);
+        if (found && s.kl >= faint_in_float(call)) return;
+    }
+    measure_in_double(call, start, s, call.wide != 0);
+}
+
 template <class T, bool kHasMask>
 void mix_measured_row(const RowsCall& call, const RowStart& start, RowStatistics& s) {
     const RowPair<T> row(call, start.p, start.q, s.shift);
+    if constexpr (sizeof(T) == 4 && !kHasMask) {
+        if (call.statistics == nullptr && mix_row_directly(row, call, s)) return;
+    }
     const auto mix = [&] {
         if (call.statistics != nullptr) mix_row<T, kHasMask, true>(row, call, s);
         else mix_row<T, kHasMask, false>(row, call, s);
@@ -145,9 +186,23 @@ void write_row(const RowsCall& call, int64_t row, const RowStatistics& s, double
     else run(std::false_type{}, std::true_type{});
 }
 
+// The gradients of KL in float where a side holds weights; false where that is not accurate.
+bool write_from_weights(const RowsCall& call, int64_t row, const RowStatistics& s, float grad) {
+    const bool in_range = magnitude(s.scale[0]) <= kLargestScale<float> && magnitude(s.scale[1]) <= kLargestScale<float>;
+    if (is_mixture(call) || s.shift[0] != 0 || s.shift[1] != 0 || !in_range) return false;
+    const RowStart start = start_of(call, row);
+    const RowPair<float> pair(call, start.p, start.q, s.shift, Weights::kAsTheyAre);
+    const Writer<float> to_p(call, 0, row), to_q(call, 1, row);
+    return with_weights(call, [&](auto linear_p, auto linear_q) {
+        if (!to_q.wanted()) return weights_gradient_row<true, false, linear_p, linear_q>(pair, s, grad, to_p, to_q);
+        if (!to_p.wanted()) return weights_gradient_row<false, true, linear_p, linear_q>(pair, s, grad, to_p, to_q);
+        return weights_gradient_row<true, true, linear_p, linear_q>(pair, s, grad, to_p, to_q);
+    });
+}
+
 int64_t backward(const RowsCall& call, int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-        const RowStatistics& s = call.statistics[row];
+        RowStatistics s = call.statistics[row];
         const int64_t at = row * call.grad_stride;
         const double grad = call.result_wide ? static_cast<const double*>(call.grad)[at] : static_cast<const float*>(call.grad)[at];
         const bool infinite = (s.state & kInfinite) && !is_mixture(call);
@@ -159,7 +214,13 @@ int64_t backward(const RowsCall& call, int64_t begin, int64_t end) {
                 if (nothing) to.fill_zeros(call.classes);
                 else to.fill_nan(call.classes);
             }
-        } else if (s.state & kDouble) {
+            continue;
+        }
+        if (!call.wide && has_weights(call)) {
+            if (write_from_weights(call, row, s, float(grad))) continue;
+            if (!(s.state & kDouble)) measure_in_double(call, start_of(call, row), s, false);
+        }
+        if (s.state & kDouble) {
             if (s.state & kMasked) write_row<double, true>(call, row, s, grad);
             else write_row<double, false>(call, row, s, grad);
         } else {

@@ -147,7 +147,7 @@ class NativeRows:
     def _pack_kind(self, tensors: Sequence[Tensor], request: Request, stride_p: int, stride_q: int) -> bytes:
         (p, q), (of_p, of_q), tolerances = tensors, request.encodings, request.tolerances
         classes, double = p.shape[-1], p.dtype is torch.float64 or q.dtype is torch.float64
-        wide = double or classes <= _SHORT or of_p.linear or of_q.linear
+        wide = double or classes <= _SHORT
         return _SHARED.pack(
             *(self.mixture is not None, classes, wide, double),
             *((0.0, 0.0, 0.0) if self.mixture is None else self.mixture(*request.options)),
