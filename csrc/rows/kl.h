@@ -31,9 +31,13 @@ struct Centre {
     // b - a less the centre. b - a is kept exactly: where both sides carry a large common shift, its rounding would take the
     // result away.
     Vector<T> log_ratio(Vector<T> a, Vector<T> b) const {
-        const Difference<Vector<T>> u = exact_difference(b, a);
-        const Vector<T> v = (u.high - high) + (u.low - low);
+        const Vector<T> v = log_ratio_unless_tied(a, b);
         return magnitude_of(v) <= unknown ? Vector<T>{} : v;
+    }
+
+    Vector<T> log_ratio_unless_tied(Vector<T> a, Vector<T> b) const {
+        const Difference<Vector<T>> u = exact_difference(b, a);
+        return (u.high - high) + (u.low - low);
     }
 };
 
