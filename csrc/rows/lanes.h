@@ -187,6 +187,16 @@ inline Vector<T> exp_remainder(Vector<T> x) {
     else return polynomial<T>(x, coefficients::kExpFarDouble);
 }
 
+// 1/x for a normal x, to a rounding or two.
+inline FloatVector reciprocal(FloatVector x) {
+#if defined(__AVX512F__)
+    const FloatVector rough = (FloatVector)_mm512_rcp14_ps((__m512)x);
+    return rough * (2.0f - x * rough);
+#else
+    return 1.0f / x;
+#endif
+}
+
 // A logarithm as a multiple of log 2, rounded to few digits so that it is exact, and the rest.
 struct FloatLog {
     FloatVector high, low;

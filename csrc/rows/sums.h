@@ -83,10 +83,18 @@ inline Vector<T> log_weight_ratio(Vector<T> x, Vector<T> y) {
     }
 }
 
+// The exponentials of a short row, left for a second pass, and the scales of its blocks.
+struct KeptExponentials {
+    static constexpr int64_t kMost = 4096;  // classes: with the row itself they stay in the first two levels of cache
+    alignas(64) float p[kMost + kGroup<float>], q[kMost + kGroup<float>];
+    float scale_p[kMost / kBlock + 2], scale_q[kMost / kBlock + 2];
+    int64_t blocks;
+};
+
 // kLinearP, kLinearQ: the row gives this side's weights, floats, not their logarithms. Subnormal ones make the sums unusable, and
 // so does, without masks, a q of zero where p is not.
-template <class T, bool kHasMask, bool kLinearP = false, bool kLinearQ = false>
-RowSums sum_row(const RowPair<T>& row) {
+template <class T, bool kHasMask, bool kLinearP = false, bool kLinearQ = false, bool kKeep = false>
+RowSums sum_row(const RowPair<T>& row, [[maybe_unused]] KeptExponentials* kept = nullptr) {
     using V = Vector<T>;
     using M = Mask<T>;
     constexpr int kCount = Lanes<T>::kCount;
@@ -97,13 +105,14 @@ RowSums sum_row(const RowPair<T>& row) {
     Accumulator<T> cross;
     bool in_range = true;
     M leaks{}, broken{};
-    row.template each_block<kHasMask, kLinearP, kLinearQ>([&](const T* a, const T* b, int64_t count, int64_t) {
+    row.template each_block<kHasMask, kLinearP, kLinearQ>([&](const T* a, const T* b, int64_t count, [[maybe_unused]] int64_t at) {
         const int64_t padded = rounded_up<T>(count);
         double shrink_p = 1, shrink_q = 1;
         in_range = in_range && (kLinearP || p.raise(largest_in(a, padded), shrink_p)) &&
                    (kLinearQ || q.raise(largest_in(b, padded), shrink_q));
         if (!in_range) return;
         if (shrink_p != 1.0) cross.scale(shrink_p);
+        if constexpr (kKeep) kept->scale_p[kept->blocks] = p.scale, kept->scale_q[kept->blocks++] = q.scale;
         const V scale_p = fill(p.scale), scale_q = fill(q.scale);
         Accumulator<T> block_p, block_q, block_cross;
         for (int64_t i = 0; i < padded; i += kGroup<T>) {
@@ -128,6 +137,9 @@ RowSums sum_row(const RowPair<T>& row) {
                     if constexpr (!kLinearP) e_p = in_p | (x != x) ? e_p + (x - x) : V{};
                     if constexpr (!kLinearQ) e_q = in_q | (y != y) ? e_q + (y - y) : V{};
                     u = in_p & in_q ? u : V{};
+                }
+                if constexpr (kKeep) {
+                    store_lanes(e_p, kept->p + at + i + j * kCount), store_lanes(e_q, kept->q + at + i + j * kCount);
                 }
                 sum_p += e_p, sum_q += e_q, sum_cross += e_p * u;
             }
