@@ -70,6 +70,8 @@ class Case:
         rtol: Largest relative error that passes the gate.
         floor: The relative error of an entry is |x - truth| / max(|truth|, floor): entries below the floor are
             judged by their absolute error. 0 (the default) judges every entry by its own size.
+        by_row: Entries of a matrix are judged by the largest of their row, as the library promises for gradients: one
+            that is the difference of two nearly equal probabilities is small beside the error of either.
         summary: One sentence for the report.
     """
 
@@ -80,6 +82,7 @@ class Case:
     rtol: float
     floor: float = 0.0
     summary: str = ""
+    by_row: bool = False
     contenders: dict[str, Contender] = field(default_factory=dict)
     truth_of: Run | None = None
 
@@ -104,7 +107,7 @@ REGISTRY: dict[str, Case] = {}
 
 
 def case(
-    name: str, *, group: str, sizes: Mapping[str, Any], rtol: float, floor: float = 0.0
+    name: str, *, group: str, sizes: Mapping[str, Any], rtol: float, floor: float = 0.0, by_row: bool = False
 ) -> Callable[[Callable[[Any], Any]], Case]:
     """Decorator: make a `Case` of a setup function and register it; its docstring's first line is the summary."""
 
@@ -112,7 +115,7 @@ def case(
         if name in REGISTRY:
             raise ValueError(f"a case named {name!r} is already registered")
         summary = (setup.__doc__ or "").strip().partition("\n")[0]
-        REGISTRY[name] = Case(name, group, dict(sizes), setup, rtol, floor, summary)
+        REGISTRY[name] = Case(name, group, dict(sizes), setup, rtol, floor, summary, by_row)
         return REGISTRY[name]
 
     return register

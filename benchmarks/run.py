@@ -146,7 +146,7 @@ def _pass_gate(found: Case, state: Any, rows: dict[str, Row], tick: Tick) -> Non
         if contender.yardstick:
             row.note = "a yardstick, not this result"
             continue
-        verdict = judge(result, truth, rtol=found.rtol, floor=found.floor)
+        verdict = judge(result, truth, rtol=found.rtol, floor=found.floor, by_row=found.by_row)
         row.error, row.note = verdict.error, verdict.note
         row.status = "ok" if verdict.right else "wrong"
 

@@ -39,10 +39,10 @@ int have_one_shape(PyObject* a, PyObject* b) {
 int find_all_elements(PyObject* const* tensors, int32_t count, Elements* found) {
     int ordinary = 1;
     for (int32_t i = 0; ordinary == 1 && i < count; ++i) {
-        ordinary = look_at(tensors[i], true, &found[i]);
+        ordinary = look_at(tensors[i], true, true, &found[i]);
         if (ordinary == 0) {
             const int unrecorded = is(Owned(PyObject_CallNoArgs(torch_.grad_enabled)), Py_False);
-            ordinary = unrecorded == 1 ? look_at(tensors[i], false, &found[i]) : unrecorded;
+            ordinary = unrecorded == 1 ? look_at(tensors[i], false, true, &found[i]) : unrecorded;
         }
         if (ordinary != 1) break;
         ordinary = found[i].contiguous && found[i].dtype == found[0].dtype && found[i].count == found[0].count;

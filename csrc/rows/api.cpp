@@ -21,7 +21,7 @@ bool acceptable(const RowsCall& call) {
     for (int i = 0; i < 2; ++i) {
         const RowsSide& side = call.sides[i];
         if (side.dtype < 0 || side.dtype > 3 || (call.data[i] == nullptr && call.rows > 0)) return false;
-        if (!call.wide && (side.dtype == 0 || side.linear)) return false;
+        if (!call.wide && side.dtype == 0) return false;
     }
     return true;
 }

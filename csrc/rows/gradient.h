@@ -106,20 +106,51 @@ class Balance {
 template <class T>
 struct Balances {
     Balance<T> p, q;
+    // Of a pass over weights: the largest probability, lane by lane, and whether some is too small for it.
+    Vector<T> most{};
+    Mask<T> faint{};
 };
 
-template <class T, bool kHasMask, bool kToP, bool kToQ>
+// Probabilities and w in passes over log-weights and over weights.
+template <class T, bool kLinearP, bool kLinearQ>
+struct Classes {
+    static constexpr bool kFromLogs = !kLinearP && !kLinearQ;
+    Normalised<T> is;
+    Centre<T> mean;
+
+    Classes(const RowStatistics& s, const Difference<double>& centre) : is(s), mean(centre) {
+        if (kLinearP) is.over_p = one_over_sum<T>(s, 0);
+        if (kLinearQ) is.over_q = one_over_sum<T>(s, 1);
+    }
+
+    Vector<T> p(Vector<T> x) const {
+        if constexpr (kLinearP) return x * is.over_p;
+        else return is.p(x);
+    }
+    Vector<T> q(Vector<T> y) const {
+        if constexpr (kLinearQ) return y * is.over_q;
+        else return is.q(y);
+    }
+    Mask<T> in_p(Vector<T> x) const { return x > (kLinearP ? T(0) : T(-1e29)); }
+    Vector<T> centred(Vector<T> x, Vector<T> y) const {
+        if constexpr (kFromLogs) return mean.log_ratio(x, y);
+        else return in_p(x) ? mean.less(log_weight_ratio<T, kLinearP, kLinearQ>(x, y)) : Vector<T>{};
+    }
+};
+
+// kLinearP, kLinearQ: the row gives this side's weights. Only where nothing is lost by plain differences (weights_gradient_row).
+template <class T, bool kHasMask, bool kToP, bool kToQ, bool kLinearP = false, bool kLinearQ = false>
 Balances<T> gradient_pass(const RowPair<T>& row, const RowStatistics& s, const Difference<double>& centre, T grad,
                           const Writer<T>& to_p, const Writer<T>& to_q, bool p_linear, bool q_linear) {
     using V = Vector<T>;
     using M = Mask<T>;
     constexpr int kCount = Lanes<T>::kCount;
-    const Normalised<T> is(s);
-    const Centre<T> mean(centre);
+    const Classes<T, kLinearP, kLinearQ> classes(s, centre);
+    const Normalised<T>& is = classes.is;
     const T per_p = one_over_sum<T>(s, 0), per_q = one_over_sum<T>(s, 1);
     Balances<T> found;
     alignas(64) T buffers[2][kBlock];
-    row.template each_block<kHasMask>([&](const T* a, const T* b, int64_t count, int64_t at) {
+    row.template each_block<kHasMask, kLinearP, kLinearQ>([&](const T* a, const T* b, int64_t count, int64_t at) {
         T* grad_p = kToP ? to_p.block(at, count, buffers[0]) : nullptr;
         T* grad_q = kToQ ? to_q.block(at, count, buffers[1]) : nullptr;
         Balances<T> block;
@@ -131,13 +162,25 @@ Balances<T> gradient_pass(const RowPair<T>& row, const RowStatistics& s, const D
                 M in_p{}, in_q{};
                 if constexpr (kHasMask) in_p = x > -kInfinity<T>, in_q = y > -kInfinity<T>;
                 if constexpr (kToP) {
-                    V w = mean.log_ratio(x, y);
+                    V w = classes.centred(x, y);
                     if constexpr (kHasMask) w = in_p & in_q ? w : V{};
-                    const V p = is.p(x), g = p * w;
+                    const V p = classes.p(x), g = p * w;
+                    if constexpr (kLinearP) found.faint |= (x > T(0)) & (x < Format<T>::kSmallestNormal);
                     sum_p += g, largest_p = larger(magnitude_of(p_linear ? w : g), largest_p);
                     store_lanes((p_linear ? w * per_p : g) * -grad, grad_p + k);
                 }
-                if constexpr (kToQ) {
+                if constexpr (kToQ && !classes.kFromLogs) {
+                    const V p = classes.p(x), q = classes.q(y), g = q - p;
+                    V size = g, counted = g;
+                    if constexpr (kLinearQ) {
+                        const M present = classes.in_p(x);
+                        found.faint |= present & (q < T(1e-30));
+                        size = present ? g / q : fill(T(1)), counted = present ? size : V{};
+                    }
+                    sum_q += g, largest_q = larger(magnitude_of(counted), largest_q);
+                    found.most = larger(larger(p, q), found.most);
+                    store_lanes((kLinearQ ? size * per_q : size) * grad, grad_q + k);
+                } else if constexpr (kToQ) {
                     V v = is.log_ratio(x, y);
                     if constexpr (kHasMask) v = in_p ? (in_q ? v : V{}) : fill(kInfinity<T>);
                     V g = excess_of_q(is, x, y, v);
@@ -175,6 +218,27 @@ void gradient_row(const RowPair<T>& row, RowStatistics s, T grad, const Writer<T
         if (!p_holds) centre = moved(centre.high, centre.low, found.p.excess());
         if (!q_holds) move_gap(s, found.q.excess());
     }
+}
+
+// A row of which a side holds weights, in float. False where the entries are small beside what they are differences of: log-ratios
+// are off by up to 1e-7, probabilities by 1e-7 of themselves.
+template <bool kToP, bool kToQ, bool kLinearP, bool kLinearQ>
+bool weights_gradient_row(const RowPair<float>& row, RowStatistics s, float grad, const Writer<float>& to_p,
+                          const Writer<float>& to_q) {
+    Difference<double> centre = moved(s.gap, s.gap_low, -s.kl);
+    for (int round = 0; round < 3; ++round) {
+        const Balances<float> found = gradient_pass<float, false, kToP, kToQ, kLinearP, kLinearQ>(
+            row, s, centre, grad, to_p, to_q, kLinearP, kLinearQ);
+        const double weight_p = kLinearP ? 1 : 1 / s.total[0], weight_q = kLinearQ ? 1 : double(largest_of<float>(found.most));
+        if (any(found.faint)) return false;
+        if (kToP && found.p.largest() < 0.2 * weight_p * (1 + magnitude(s.gap))) return false;
+        if (kToQ && found.q.largest() < 0.2 * weight_q) return false;
+        const bool p_holds = !kToP || found.p.holds(weight_p), q_holds = !kToQ || found.q.holds(weight_q);
+        if (p_holds && q_holds) return true;
+        if (!p_holds) centre = moved(centre.high, centre.low, found.p.excess());
+        if (!q_holds) move_gap(s, found.q.excess());
+    }
+    return false;
 }
 
 }  // namespace kullback::KULLBACK_SET

@@ -31,9 +31,13 @@ struct Centre {
     // b - a less the centre. b - a is kept exactly: where both sides carry a large common shift, its rounding would take the
     // result away.
     Vector<T> log_ratio(Vector<T> a, Vector<T> b) const {
-        const Difference<Vector<T>> u = exact_difference(b, a);
-        const Vector<T> v = (u.high - high) + (u.low - low);
+        const Vector<T> v = log_ratio_unless_tied(a, b);
         return magnitude_of(v) <= unknown ? Vector<T>{} : v;
+    }
+
+    Vector<T> log_ratio_unless_tied(Vector<T> a, Vector<T> b) const {
+        const Difference<Vector<T>> u = exact_difference(b, a);
+        return (u.high - high) + (u.low - low);
     }
 };
 
@@ -152,11 +156,10 @@ void refine_gap(const RowPair<T>& row, RowStatistics& s) {
 }
 
 // y - log(1 + y) >= 0.
-inline double log1p_remainder(double y) { return -log1pmx_of(y); }
+[[gnu::always_inline]] inline double log1p_remainder(double y) { return -log1pmx_of(y); }
 
-// Completes the statistics of a finite row from its sums.
-template <class T, bool kHasMask>
-void finish_row(const RowPair<T>& row, const RowSums& sums, RowStatistics& s) {
+// What the sums of a row tell: the direct form of KL and all else of the statistics.
+inline void describe_row(const RowSums& sums, RowStatistics& s) {
     s.scale[0] = sums.scale_p, s.scale[1] = sums.scale_q;
     s.total[0] = sums.total_p, s.total[1] = sums.total_q;
     const double orders = sums.scale_q - sums.scale_p;
@@ -165,13 +168,16 @@ void finish_row(const RowPair<T>& row, const RowSums& sums, RowStatistics& s) {
         orders * Format<double>::kLog2High,
         -(std::log1p((sums.total_q - sums.total_p) / sums.total_p) + orders * Format<double>::kLog2Low));
     s.gap = gap.high, s.gap_low = gap.low;
-    if (sums.leaks) {
-        s.kl = kInfinity<double>;
-        s.state |= kInfinite;
-        return;
-    }
     s.kl = (s.gap - sums.cross / sums.total_p) + s.gap_low;
-    if (direct_form_is_accurate(s.kl, s.gap)) return;
+    if (!sums.leaks) return;
+    s.kl = kInfinity<double>;
+    s.state |= kInfinite;
+}
+
+// Improves on the direct form of a finite row where that is not accurate.
+template <class T, bool kHasMask>
+void refine_kl(const RowPair<T>& row, RowStatistics& s) {
+    if ((s.state & kInfinite) || direct_form_is_accurate(s.kl, s.gap)) return;
     s.state |= kRefined;
     for (int round = 0; round < 3; ++round) {
         const Moments m = second_pass<T, kHasMask>(row, s);

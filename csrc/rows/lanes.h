@@ -135,25 +135,25 @@ inline Vector<T> polynomial(Vector<T> x, const T (&coefficients)[N]) {
     return sum;
 }
 
-// x 2^e for integer-valued e <= 1 and 0.5 < x < 2; zero where e is below the normal numbers, whatever x is there:
-// subnormal results would cost a hundred cycles each.
+// x as n log 2 + r, |r| <= log(2)/2 and n an integer. `carrier` is n less the scale in the lowest bits of a large number: shifted
+// into place, it is the exponent of e^x / 2^scale.
 template <class T>
-inline Vector<T> scale_by_power(Vector<T> x, Vector<T> e) {
+struct Reduced {
+    Vector<T> carrier, r;
+};
+
+template <class T>
+inline Reduced<T> reduce(Vector<T> x, Vector<T> scale) {
     using F = Format<T>;
-    constexpr T kLowest = T(2 - F::kBias);
-#if defined(__AVX512F__)
-    if constexpr (sizeof(T) == 4) {
-        const __mmask16 normal = _mm512_cmp_ps_mask((__m512)e, _mm512_set1_ps(kLowest), _CMP_GE_OQ);
-        return (Vector<T>)_mm512_maskz_scalef_ps(normal, (__m512)x, (__m512)e);
-    } else {
-        const __mmask8 normal = _mm512_cmp_pd_mask((__m512d)e, _mm512_set1_pd(kLowest), _CMP_GE_OQ);
-        return (Vector<T>)_mm512_maskz_scalef_pd(normal, (__m512d)x, (__m512d)e);
-    }
-#else
-    const Mask<T> shifted = (Mask<T>)(e + F::kRound) - bit_cast<typename F::Int>(F::kRound);
-    const Vector<T> power = (Vector<T>)((shifted + F::kBias) << F::kFraction);
-    return e >= kLowest ? x * power : Vector<T>{};
-#endif
+    const Vector<T> origin = F::kRound - scale;
+    const Vector<T> carrier = x * T(1.4426950408889634074) + origin, n = carrier - origin;
+    return {carrier, (x - n * F::kLog2High) - n * F::kLog2Low};
+}
+
+// x times the power of two that the carrier holds, by adding to the exponent.
+template <class T>
+inline Vector<T> scale_by_carrier(Vector<T> x, Vector<T> carrier) {
+    return (Vector<T>)((Mask<T>)x + ((Mask<T>)carrier << Format<T>::kFraction));
 }
 
 // e^r - 1 for |r| <= log(2)/2. The float coefficients are those of make_coefficients.py for a target of 2e-7 in
@@ -165,14 +165,15 @@ inline Vector<T> expm1_reduced(Vector<T> r) {
     else return (polynomial<T>(r, coefficients::kExpNearDouble) * r + T(1)) * r;
 }
 
-// e^x / 2^scale for x <= scale log 2; zero where that underflows, and for NaN. The multiple of log 2 nearest to x is taken
-// out of x itself, exactly, and the scale out of the exponent: no difference of logits is rounded. |scale| <= kLargestScale.
+// e^x / 2^scale for x <= scale log 2; zero where that is below the normal numbers (they would cost a hundred cycles each), and for
+// NaN. The multiple of log 2 nearest to x is taken out of x itself, exactly, and the scale out of the exponent: no difference of
+// logits is rounded. |scale| <= kLargestScale.
 template <class T>
 inline Vector<T> scaled_exp(Vector<T> x, Vector<T> scale) {
     using F = Format<T>;
-    const Vector<T> n = (x * T(1.4426950408889634074) + F::kRound) - F::kRound;
-    const Vector<T> r = (x - n * F::kLog2High) - n * F::kLog2Low;
-    return scale_by_power<T>(expm1_reduced<T>(r) + T(1), n - scale);
+    const Reduced<T> e = reduce<T>(x, scale);
+    const Vector<T> value = scale_by_carrier<T>(expm1_reduced<T>(e.r) + T(1), e.carrier);
+    return e.carrier >= F::kRound + T(2 - F::kBias) ? value : Vector<T>{};
 }
 
 // n * kLog2High is exact for |n| <= 4096 (float, 12 bits) and 2^21 (double, 32 bits).
@@ -186,6 +187,34 @@ inline Vector<T> exp_remainder(Vector<T> x) {
     else return polynomial<T>(x, coefficients::kExpFarDouble);
 }
 
+// 1/x for a normal x, to a rounding or two.
+inline FloatVector reciprocal(FloatVector x) {
+#if defined(__AVX512F__)
+    const FloatVector rough = (FloatVector)_mm512_rcp14_ps((__m512)x);
+    return rough * (2.0f - x * rough);
+#else
+    return 1.0f / x;
+#endif
+}
+
+// A logarithm as a multiple of log 2, rounded to few digits so that it is exact, and the rest.
+struct FloatLog {
+    FloatVector high, low;
+};
+
+// log x for a normal positive x; |low| <= 0.35 is off by 3e-8 at most. A finite number for x = 0, nonsense for others. On
+// [sqrt(1/2), sqrt(2)) log(1 + f) = f - f^2/2 + f^3 P(f), P a least-maximum fit to 7e-9 in the logarithm.
+inline FloatLog log_lanes(FloatVector x) {
+    using F = Format<float>;
+    constexpr float kTail[] = {0.333341509f,  -0.250016928f, 0.199553058f, -0.165647864f,
+                               0.149745822f, -0.143755883f, 0.0867658257f};
+    const FloatMask bits = (FloatMask)x, power = (bits - F::kRootHalf) >> F::kFraction;
+    const FloatVector f = (FloatVector)(bits - (power << F::kFraction)) - 1.0f;
+    const FloatVector exponent = __builtin_convertvector(power, FloatVector);
+    const FloatVector rest = f * f * (f * polynomial<float>(f, kTail) - 0.5f) + f;
+    return {exponent * F::kLog2High, exponent * F::kLog2Low + rest};
+}
+
 template <class T>
 struct PowerOfE {
     Vector<T> value, less_one;
@@ -194,12 +223,9 @@ struct PowerOfE {
 // e^x and e^x - 1 for x <= 0, each with relative accuracy; all below e^-60 is e^-60, as good as nothing.
 template <class T>
 inline PowerOfE<T> exp_below(Vector<T> x) {
-    using F = Format<T>;
-    x = larger(x, fill(T(-60)));
-    const Vector<T> n = (x * T(1.4426950408889634074) + F::kRound) - F::kRound;
-    const Vector<T> r = (x - n * F::kLog2High) - n * F::kLog2Low;
+    const Reduced<T> e = reduce<T>(larger(x, fill(T(-60))), Vector<T>{});
     // 2^n e^r - 1 = 2^n (e^r - 1) + (2^n - 1); 2^n - 1 is exact, or all there is.
-    const Vector<T> power = scale_by_power<T>(fill(T(1)), n), scaled = power * expm1_reduced<T>(r);
+    const Vector<T> power = scale_by_carrier<T>(fill(T(1)), e.carrier), scaled = power * expm1_reduced<T>(e.r);
     return {scaled + power, scaled + (power - T(1))};
 }
 
@@ -229,10 +255,18 @@ template <>
 class Accumulator<float> {
   public:
     void add(FloatVector v) {
+#if defined(__AVX512F__)
+        first_ += (DoubleVector)_mm512_cvtps_pd(_mm512_castps512_ps256((__m512)v));
+        second_ += (DoubleVector)_mm512_cvtps_pd(_mm512_extractf32x8_ps((__m512)v, 1));
+#elif defined(__AVX2__)
+        first_ += (DoubleVector)_mm256_cvtps_pd(_mm256_castps256_ps128((__m256)v));
+        second_ += (DoubleVector)_mm256_cvtps_pd(_mm256_extractf128_ps((__m256)v, 1));
+#else
         HalfFloatVector halves[2];
         __builtin_memcpy(halves, &v, sizeof(v));
         first_ += __builtin_convertvector(halves[0], DoubleVector);
         second_ += __builtin_convertvector(halves[1], DoubleVector);
+#endif
     }
     void add(const Accumulator& other) { first_ += other.first_, second_ += other.second_; }
     void scale(double factor) { first_ *= factor, second_ *= factor; }

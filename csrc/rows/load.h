@@ -45,17 +45,20 @@ inline constexpr Fetch<T> kFetchers[] = {fetch<double, T, kLinear>, fetch<float,
 
 inline int64_t element_size(int64_t dtype) { return dtype == 0 ? 8 : dtype == 1 ? 4 : 2; }
 
+// Whether a side of weights is handed out as their logarithms or as it is.
+enum class Weights { kAsLogs, kAsTheyAre };
+
 // Reads one side of one row; `row` points at its first element.
 template <class T>
 class Reader {
   public:
-    Reader(const RowsSide& side, const void* data, int64_t first, double shift)
-        : row_(static_cast<const char*>(data) + first * element_size(side.dtype)),
-          stride_(side.class_stride),
-          offset_(side.linear ? side.smoothing : shift),
-          fetch_(side.linear ? kFetchers<T, true>[side.dtype] : kFetchers<T, false>[side.dtype]),
-          in_place_(!side.linear && side.class_stride == 1 && offset_ == 0.0 &&
-                    element_size(side.dtype) == int64_t(sizeof(T))) {}
+    Reader(const RowsSide& side, const void* data, int64_t first, double shift, Weights weights)
+        : row_(static_cast<const char*>(data) + first * element_size(side.dtype)), stride_(side.class_stride) {
+        const bool take_logs = side.linear && weights == Weights::kAsLogs;
+        offset_ = take_logs ? side.smoothing : side.linear ? -side.smoothing : shift;
+        fetch_ = take_logs ? kFetchers<T, true>[side.dtype] : kFetchers<T, false>[side.dtype];
+        in_place_ = !take_logs && stride_ == 1 && offset_ == 0.0 && element_size(side.dtype) == int64_t(sizeof(T));
+    }
 
     // Elements [at, at + count), followed by `padding` up to a whole group.
     const T* block(int64_t at, int64_t count, T padding, T* buffer) const {
@@ -79,20 +82,25 @@ class Reader {
 template <class T>
 class RowPair {
   public:
-    RowPair(const RowsCall& call, int64_t first_p, int64_t first_q, const double (&shift)[2])
-        : p_(call.sides[0], call.data[0], first_p, shift[0]),
-          q_(call.sides[1], call.data[1], first_q, shift[1]),
+    RowPair(const RowsCall& call, int64_t first_p, int64_t first_q, const double (&shift)[2],
+            Weights weights = Weights::kAsLogs)
+        : p_(call.sides[0], call.data[0], first_p, shift[0], weights),
+          q_(call.sides[1], call.data[1], first_q, shift[1], weights),
           classes_(call.classes) {}
 
-    template <bool kHasMask, class Work>
+    // kLinearP, kLinearQ: which sides are handed out as weights.
+    template <bool kHasMask, bool kLinearP = false, bool kLinearQ = false, class Work>
     void each_block(Work&& work) const {
         alignas(64) T buffers[2][kBlock];
-        const T padding = kHasMask ? -kInfinity<T> : T(-1e30);
+        constexpr T kNothing = kHasMask ? -kInfinity<T> : T(-1e30);
+        // A q of zero makes a pass without masks fail.
+        constexpr T kNothingOfP = kLinearP ? T(0) : kNothing;
+        constexpr T kNothingOfQ = !kLinearQ ? kNothing : kHasMask ? T(0) : Format<T>::kSmallestNormal;
         for (int64_t at = 0, count; at < classes_; at += count) {
             const int64_t left = classes_ - at, whole = left / kGroup<T> * kGroup<T>;
             // Whole groups can be read where they are; only what is left of them needs padding.
             count = left >= kBlock ? kBlock : whole > 0 ? whole : left;
-            work(p_.block(at, count, padding, buffers[0]), q_.block(at, count, padding, buffers[1]), count, at);
+            work(p_.block(at, count, kNothingOfP, buffers[0]), q_.block(at, count, kNothingOfQ, buffers[1]), count, at);
         }
     }
 

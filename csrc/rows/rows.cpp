@@ -3,6 +3,7 @@
 // A row is tried in the cheapest way first: in the narrow precision without masks. Infinite log-weights make that pass's sums
 // NaN, log-weights too large for it are noticed by their maximum; such a row is read again with masks, or in double.
 #include "mixture.h"
+#include "mixture_direct.h"
 
 namespace kullback::KULLBACK_SET {
 namespace {
@@ -24,14 +25,43 @@ RowStart start_of(const RowsCall& call, int64_t row) {
     return start;
 }
 
-template <class T, bool kHasMask>
-bool try_row(const RowsCall& call, const RowStart& start, RowStatistics& s) {
+template <class T, bool kHasMask, bool kKeep = false>
+bool try_row(const RowsCall& call, const RowStart& start, RowStatistics& s, KeptExponentials* kept = nullptr) {
     const RowPair<T> row(call, start.p, start.q, s.shift);
-    const RowSums sums = sum_row<T, kHasMask>(row);
+    const RowSums sums = sum_row<T, kHasMask, false, false, kKeep>(row, kept);
     if (!sums.usable()) return false;
     s.state = (kHasMask ? kMasked : kClean) | (sizeof(T) == 8 ? kDouble : kClean);
-    finish_row<T, kHasMask>(row, sums, s);
+    describe_row(sums, s);
+    refine_kl<T, kHasMask>(row, s);
     return true;
+}
+
+template <bool kHasMask, bool kLinearP, bool kLinearQ>
+bool try_weights(const RowsCall& call, const RowStart& start, RowStatistics& s) {
+    const RowPair<float> row(call, start.p, start.q, s.shift, Weights::kAsTheyAre);
+    const RowSums sums = sum_row<float, kHasMask, kLinearP, kLinearQ>(row);
+    constexpr double kFaint = 1e-25;  // padding is no longer nothing beside such a sum
+    if (!sums.usable() || sums.total_p < kFaint || (sums.total_q < kFaint && !sums.leaks)) return false;
+    describe_row(sums, s);
+    return true;
+}
+
+// work(which sides hold weights), for a call in which one does.
+template <class Work>
+bool with_weights(const RowsCall& call, Work&& work) {
+    const bool p_linear = call.sides[0].linear != 0, q_linear = call.sides[1].linear != 0;
+    if (p_linear && q_linear) return work(std::true_type{}, std::true_type{});
+    return p_linear ? work(std::true_type{}, std::false_type{}) : work(std::false_type{}, std::true_type{});
+}
+
+// KL in float where a side holds weights. Their logarithms are too coarse for anything but the direct form: false where that is not
+// accurate.
+bool try_weights(const RowsCall& call, const RowStart& start, RowStatistics& s) {
+    if (is_mixture(call)) return false;
+    const bool found = with_weights(call, [&](auto linear_p, auto linear_q) {
+        return try_weights<false, linear_p, linear_q>(call, start, s) || try_weights<true, linear_p, linear_q>(call, start, s);
+    });
+    return found && ((s.state & kInfinite) || direct_form_is_accurate(s.kl, s.gap));
 }
 
 // Where log-weights are this large, the difference from their maximum is exact for every class that has weight at all.
@@ -54,26 +84,37 @@ double faint_in_float(const RowsCall& call) {
     return is_mixture(call) ? 1e-25 / (least * least) : 1e-25;
 }
 
-void measure_row(const RowsCall& call, int64_t row, RowStatistics& s) {
-    s = RowStatistics{};
-    const RowStart start = start_of(call, row);
-    if (!call.wide) {
-        const bool found = try_row<float, false>(call, start, s) || try_row<float, true>(call, start, s);
-        if (found && s.kl >= faint_in_float(call)) return;
-    } else if (try_row<double, false>(call, start, s)) {
-        return;
-    }
+bool has_weights(const RowsCall& call) { return call.sides[0].linear || call.sides[1].linear; }
+
+void measure_in_double(const RowsCall& call, const RowStart& start, RowStatistics& s, bool tried) {
     s = RowStatistics{};
     shift_large_rows(call, start, s);
-    const bool untried = !call.wide || s.shift[0] != 0 || s.shift[1] != 0;
+    const bool untried = !tried || s.shift[0] != 0 || s.shift[1] != 0;
     if ((untried && try_row<double, false>(call, start, s)) || try_row<double, true>(call, start, s)) return;
     s.kl = kNaN<double>;
     s.state = kUndefined;
 }
 
+void measure_row(const RowsCall& call, int64_t row, RowStatistics& s) {
+    s = RowStatistics{};
+    const RowStart start = start_of(call, row);
+    if (call.wide) {
+        if (try_row<double, false>(call, start, s)) return;
+    } else if (has_weights(call)) {
+        if (try_weights(call, start, s)) return;
+    } else {
+        const bool found = try_row<float, false>(call, start, s) || try_row<float, true>(call, start, s);
+        if (found && s.kl >= faint_in_float(call)) return;
+    }
+    measure_in_double(call, start, s, call.wide != 0);
+}
+
 template <class T, bool kHasMask>
 void mix_measured_row(const RowsCall& call, const RowStart& start, RowStatistics& s) {
     const RowPair<T> row(call, start.p, start.q, s.shift);
+    if constexpr (sizeof(T) == 4 && !kHasMask) {
+        if (call.statistics == nullptr && mix_row_directly<false>(row, call, s, nullptr)) return;
+    }
     const auto mix = [&] {
         if (call.statistics != nullptr) mix_row<T, kHasMask, true>(row, call, s);
         else mix_row<T, kHasMask, false>(row, call, s);
@@ -96,6 +137,25 @@ void measure_mixture(const RowsCall& call, int64_t row, RowStatistics& s) {
     }
 }
 
+// The value of a mixture in one pass and what it leaves, for short rows in float. A row that is not far from equal takes the way
+// of all others from where it was measured.
+void measure_short_mixture(const RowsCall& call, int64_t row, RowStatistics& s) {
+    const RowStart start = start_of(call, row);
+    KeptExponentials kept;
+    kept.blocks = 0;
+    if (!try_row<float, false, true>(call, start, s, &kept) || s.kl < faint_in_float(call)) {
+        measure_row(call, row, s);
+    } else {
+        const RowPair<float> pair(call, start.p, start.q, s.shift);
+        const auto mix = call.weights[1] == 0      ? mix_row_directly<true, true, true>
+                         : magnitude(s.gap) <= 1 ? mix_row_directly<true, true>
+                                                 : mix_row_directly<true>;
+        if (mix(pair, call, s, &kept)) return;
+    }
+    s.value = s.kl;
+    measure_mixture(call, row, s);
+}
+
 // Whether the sum of a row is what its view promises, to within its tolerance.
 bool suspicious(const RowStatistics& s, int side, double tolerance) {
     if ((s.state & kUndefined) || !(s.total[side] > 0)) return true;
@@ -106,14 +166,20 @@ bool suspicious(const RowStatistics& s, int side, double tolerance) {
 
 int64_t forward(const RowsCall& call, int64_t begin, int64_t end) {
     int64_t reported = 0;
+    const bool keeps_exponentials = is_mixture(call) && call.statistics == nullptr && !call.wide && !has_weights(call) &&
+                                    call.classes <= KeptExponentials::kMost;
     for (int64_t row = begin; row < end; ++row) {
         RowStatistics s{};
         if (call.keep != nullptr && call.keep[row] == 0) {
             s.state = kAbsent;
         } else {
-            measure_row(call, row, s);
-            s.value = s.kl;
-            if (is_mixture(call)) measure_mixture(call, row, s);
+            if (keeps_exponentials) {
+                measure_short_mixture(call, row, s);
+            } else {
+                measure_row(call, row, s);
+                s.value = s.kl;
+                if (is_mixture(call)) measure_mixture(call, row, s);
+            }
             for (int side = 0; side < 2; ++side) {
                 if (suspicious(s, side, call.sides[side].tolerance)) reported |= int64_t(1) << side;
             }
@@ -145,9 +211,23 @@ void write_row(const RowsCall& call, int64_t row, const RowStatistics& s, double
     else run(std::false_type{}, std::true_type{});
 }
 
+// The gradients of KL in float where a side holds weights; false where that is not accurate.
+bool write_from_weights(const RowsCall& call, int64_t row, const RowStatistics& s, float grad) {
+    const bool in_range = magnitude(s.scale[0]) <= kLargestScale<float> && magnitude(s.scale[1]) <= kLargestScale<float>;
+    if (is_mixture(call) || s.shift[0] != 0 || s.shift[1] != 0 || !in_range) return false;
+    const RowStart start = start_of(call, row);
+    const RowPair<float> pair(call, start.p, start.q, s.shift, Weights::kAsTheyAre);
+    const Writer<float> to_p(call, 0, row), to_q(call, 1, row);
+    return with_weights(call, [&](auto linear_p, auto linear_q) {
+        if (!to_q.wanted()) return weights_gradient_row<true, false, linear_p, linear_q>(pair, s, grad, to_p, to_q);
+        if (!to_p.wanted()) return weights_gradient_row<false, true, linear_p, linear_q>(pair, s, grad, to_p, to_q);
+        return weights_gradient_row<true, true, linear_p, linear_q>(pair, s, grad, to_p, to_q);
+    });
+}
+
 int64_t backward(const RowsCall& call, int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-        const RowStatistics& s = call.statistics[row];
+        RowStatistics s = call.statistics[row];
         const int64_t at = row * call.grad_stride;
         const double grad = call.result_wide ? static_cast<const double*>(call.grad)[at] : static_cast<const float*>(call.grad)[at];
         const bool infinite = (s.state & kInfinite) && !is_mixture(call);
@@ -159,7 +239,13 @@ int64_t backward(const RowsCall& call, int64_t begin, int64_t end) {
                 if (nothing) to.fill_zeros(call.classes);
                 else to.fill_nan(call.classes);
             }
-        } else if (s.state & kDouble) {
+            continue;
+        }
+        if (!call.wide && has_weights(call)) {
+            if (write_from_weights(call, row, s, float(grad))) continue;
+            if (!(s.state & kDouble)) measure_in_double(call, start_of(call, row), s, false);
+        }
+        if (s.state & kDouble) {
             if (s.state & kMasked) write_row<double, true>(call, row, s, grad);
             else write_row<double, false>(call, row, s, grad);
         } else {

@@ -1,4 +1,5 @@
-// The first pass over a row: sum e^a, sum e^b and sum e^a (b - a), each reading memory once.
+// The first pass over a row: sum e^a, sum e^b and sum e^a (b - a), each reading memory once. A side that holds weights needs no
+// exponential here, but a logarithm.
 //
 // Sums are scaled by 2^-scale, the scale following the largest log-weight met so far, block by block. Scaling by a power of
 // two is exact, so a later block that raises it costs no accuracy.
@@ -65,21 +66,53 @@ struct ScaledTotal {
     }
 };
 
-template <class T, bool kHasMask>
-RowSums sum_row(const RowPair<T>& row) {
+// b - a, where a side may be given by its weights.
+template <class T, bool kLinearP, bool kLinearQ>
+inline Vector<T> log_weight_ratio(Vector<T> x, Vector<T> y) {
+    if constexpr (kLinearP && kLinearQ) {
+        const FloatLog a = log_lanes(x), b = log_lanes(y);
+        return (b.high - a.high) + (b.low - a.low);
+    } else if constexpr (kLinearP) {
+        const FloatLog a = log_lanes(x);
+        return (y - a.high) - a.low;
+    } else if constexpr (kLinearQ) {
+        const FloatLog b = log_lanes(y);
+        return (b.high - x) + b.low;
+    } else {
+        return y - x;
+    }
+}
+
+// The exponentials of a short row, left for a second pass, and the scales of its blocks.
+struct KeptExponentials {
+    static constexpr int64_t kMost = 4096;  // classes: with the row itself they stay in the first two levels of cache
+    alignas(64) float p[kMost + kGroup<float>], q[kMost + kGroup<float>];
+    float scale_p[kMost / kBlock + 2], scale_q[kMost / kBlock + 2];
+    int64_t blocks;
+};
+
+// kLinearP, kLinearQ: the row gives this side's weights, floats, not their logarithms. Subnormal ones make the sums unusable, and
+// so does, without masks, a q of zero where p is not.
+template <class T, bool kHasMask, bool kLinearP = false, bool kLinearQ = false, bool kKeep = false>
+RowSums sum_row(const RowPair<T>& row, [[maybe_unused]] KeptExponentials* kept = nullptr) {
     using V = Vector<T>;
     using M = Mask<T>;
     constexpr int kCount = Lanes<T>::kCount;
+    constexpr T kSmallest = Format<T>::kSmallestNormal, kNoWeight = -kInfinity<T>;
     ScaledTotal<T> p, q;
+    if (kLinearP) p.scale = 0;
+    if (kLinearQ) q.scale = 0;
     Accumulator<T> cross;
     bool in_range = true;
-    M leaks{};
-    row.template each_block<kHasMask>([&](const T* a, const T* b, int64_t count, int64_t) {
+    M leaks{}, broken{};
+    row.template each_block<kHasMask, kLinearP, kLinearQ>([&](const T* a, const T* b, int64_t count, [[maybe_unused]] int64_t at) {
         const int64_t padded = rounded_up<T>(count);
-        double shrink_p, shrink_q;
-        in_range = in_range && p.raise(largest_in(a, padded), shrink_p) && q.raise(largest_in(b, padded), shrink_q);
+        double shrink_p = 1, shrink_q = 1;
+        in_range = in_range && (kLinearP || p.raise(largest_in(a, padded), shrink_p)) &&
+                   (kLinearQ || q.raise(largest_in(b, padded), shrink_q));
         if (!in_range) return;
         if (shrink_p != 1.0) cross.scale(shrink_p);
+        if constexpr (kKeep) kept->scale_p[kept->blocks] = p.scale, kept->scale_q[kept->blocks++] = q.scale;
         const V scale_p = fill(p.scale), scale_q = fill(q.scale);
         Accumulator<T> block_p, block_q, block_cross;
         for (int64_t i = 0; i < padded; i += kGroup<T>) {
@@ -88,14 +121,25 @@ RowSums sum_row(const RowPair<T>& row) {
 #pragma GCC unroll 4
             for (int j = 0; j < 4; ++j) {
                 const V x = load_lanes(a + i + j * kCount), y = load_lanes(b + i + j * kCount);
-                V e_p = scaled_exp<T>(x, scale_p), e_q = scaled_exp<T>(y, scale_q), u = y - x;
+                V e_p = x, e_q = y, u = log_weight_ratio<T, kLinearP, kLinearQ>(x, y);
+                if constexpr (!kLinearP) e_p = scaled_exp<T>(x, scale_p);
+                if constexpr (!kLinearQ) e_q = scaled_exp<T>(y, scale_q);
+                if constexpr (kLinearP) broken |= ~((x >= kSmallest) | (x == T(0)));
+                if constexpr (kLinearQ) {
+                    M absent = y == T(0);
+                    if constexpr (!kHasMask) absent = kLinearP ? (x == T(0)) & (y >= T(0)) : M{};
+                    broken |= ~((y >= kSmallest) | absent);
+                }
                 if constexpr (kHasMask) {
-                    const M in_p = x > -kInfinity<T>, in_q = y > -kInfinity<T>;
+                    const M in_p = x > (kLinearP ? T(0) : kNoWeight), in_q = y > (kLinearQ ? T(0) : kNoWeight);
                     leaks |= in_p & ~in_q;
                     // A NaN is in no comparison: it must reach the sums.
-                    e_p = in_p | (x != x) ? e_p + (x - x) : V{};
-                    e_q = in_q | (y != y) ? e_q + (y - y) : V{};
+                    if constexpr (!kLinearP) e_p = in_p | (x != x) ? e_p + (x - x) : V{};
+                    if constexpr (!kLinearQ) e_q = in_q | (y != y) ? e_q + (y - y) : V{};
                     u = in_p & in_q ? u : V{};
+                }
+                if constexpr (kKeep) {
+                    store_lanes(e_p, kept->p + at + i + j * kCount), store_lanes(e_q, kept->q + at + i + j * kCount);
                 }
                 sum_p += e_p, sum_q += e_q, sum_cross += e_p * u;
             }
@@ -103,7 +147,7 @@ RowSums sum_row(const RowPair<T>& row) {
         }
         p.total.add(block_p), q.total.add(block_q), cross.add(block_cross);
     });
-    const double cross_total = in_range ? cross.total() : kNaN<double>;
+    const double cross_total = in_range && !any(broken) ? cross.total() : kNaN<double>;
     return {double(p.scale), double(q.scale), p.total.total(), q.total.total(), cross_total, any(leaks)};
 }
 

@@ -147,7 +147,7 @@ class NativeRows:
     def _pack_kind(self, tensors: Sequence[Tensor], request: Request, stride_p: int, stride_q: int) -> bytes:
         (p, q), (of_p, of_q), tolerances = tensors, request.encodings, request.tolerances
         classes, double = p.shape[-1], p.dtype is torch.float64 or q.dtype is torch.float64
-        wide = double or classes <= _SHORT or of_p.linear or of_q.linear
+        wide = double or classes <= _SHORT
         return _SHARED.pack(
             *(self.mixture is not None, classes, wide, double),
             *((0.0, 0.0, 0.0) if self.mixture is None else self.mixture(*request.options)),
@@ -168,12 +168,10 @@ def _pack(  # noqa: PLR0917 - by position: keywords would take a tenth of the ti
     (p, q), (to_p, to_q) = tensors, gradients
     rows = grad if value is None else value
     assert rows is not None
-    kind, keep, layout = request.kind, None, None
     grad_stride = 1 if grad is None or grad.dim() != 1 else grad.stride(0)
-    if kind is None:
-        stride_p, stride_q, layout = _lay_out(p, q, rows.shape)
-        kind = native_rows._pack_kind(tensors, request, stride_p, stride_q)
-        keep = None if request.keep is None else request.keep.expand(rows.shape).contiguous()
+    stride_p, stride_q, layout = _lay_out(p, q, rows.shape)
+    kind = native_rows._pack_kind(tensors, request, stride_p, stride_q)
+    keep = None if request.keep is None else request.keep.expand(rows.shape).contiguous()
     packed = (
         _OWN.pack(
             rows.numel(),

@@ -211,15 +211,19 @@ class _NativeRows(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         op, request, native, tensors = ctx.op, ctx.request, ctx.op.native, ctx.saved_tensors
         needs, batch = ctx.needs_input_grad[3:], request.batch
-        shared = request.kind is None and any(
-            need and t.shape[:-1] != batch for t, need in zip(tensors, needs, strict=True)
-        )
+        shared = any(need and t.shape[:-1] != batch for t, need in zip(tensors, needs, strict=True))
         if not (shared or torch.is_grad_enabled() or _followed(grad)) and is_plain(grad):
             return (None, None, None, *native.backward(grad, ctx.statistics, tensors, request, needs))
-        whole, keep = _aligned(request, tensors)
-        found = _fill(_first_derivative(_run_of(op, request, whole), grad, keep, whole, needs), needs)
-        whole_gradients = (None if g is None else g.reshape(t.shape) for g, t in zip(found, tensors, strict=True))
-        return (None, None, None, *whole_gradients)
+        return (None, None, None, *reference_gradients(op, request, grad, tensors, needs))
+
+
+def reference_gradients(
+    op: RowOp, request: Request, grad: Tensor, tensors: Sequence[Tensor], needs: Sequence[bool]
+) -> list[Tensor | None]:
+    """The gradients of a native call by the reference, where they are followed or recorded themselves."""
+    whole, keep = _aligned(request, tensors)
+    found = _fill(_first_derivative(_run_of(op, request, whole), grad, keep, whole, needs), needs)
+    return [None if g is None else g.reshape(t.shape) for g, t in zip(found, tensors, strict=True)]
 
 
 def _first_derivative(

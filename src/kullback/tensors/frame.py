@@ -16,8 +16,9 @@ from kullback._core.reduction import check_base, check_mask, check_reduction, ch
 from kullback._core.shapes import batch_shape, check_class_counts, classes_last
 from kullback._core.validation import Validate, check_row_weights, check_rows, check_validate, sum_tolerance
 from kullback.kernels import native_rows
+from kullback.kernels.dense_rows import connect
 from kullback.kernels.levels import is_dense, tracer_active, transform_active
-from kullback.kernels.native_rows import NativeRows, Request
+from kullback.kernels.native_rows import NativeRows
 from kullback.kernels.row_op import RowOp
 from kullback.tensors.views import Logits, LogProbs, Probs, Samples, View
 
@@ -73,27 +74,15 @@ def divergence(name: str, op: RowOp, views: dict[str, Any], options: Options, *p
 def shortcut(op: RowOp, p: object, q: object, validate: Validate, *parameters: Any) -> Tensor | None:
     """The commonest call on the shortest way to its kernel: two dense tensors of one shape, all rows, not reduced.
 
-    Small inputs spend their time on this way, so it asks nothing that an earlier call with such tensors has answered.
-    None for everything else: the long way checks and explains.
+    Small inputs spend their time on this way. None for everything else: the long way checks and explains.
     """
     native = op.native
-    if native is None or values_hidden():
+    if native is None or _dense_rows is None or torch.compiler.is_compiling() or not native_rows.enabled:
         return None
-    views = type(p), type(q)
-    if views not in _PLAIN_PAIRS:
-        return None
-    assert isinstance(p, View)
-    assert isinstance(q, View)
-    x, y = p.tensor, q.tensor
-    if p.dim != -1 or q.dim != -1 or not (is_dense(x) and is_dense(y)):
-        return None
-    key = views, x.dtype, y.dtype, x.shape, y.shape, validate, parameters
-    request = native.remembered.get(key) or _remember(native, key, p, q)
-    if request is None or not native_rows.enabled:
-        return None
-    check = functools.partial(_check_pair, p, q, validate) if validate else None
-    recorded = (x.requires_grad or y.requires_grad) and torch.is_grad_enabled()
-    return op.in_native((x, y), request, check, recorded)
+    rows = _dense_rows(op, native.remembered, p, q, validate, parameters)
+    if rows is NotImplemented and _remember(native, p, q, validate, parameters):
+        rows = _dense_rows(op, native.remembered, p, q, validate, parameters)
+    return None if rows is NotImplemented else rows
 
 
 # Counts are missing: their smoothing is not part of the key.
@@ -101,23 +90,34 @@ _PLAIN_PAIRS = set(itertools.product((Logits, LogProbs, Probs), repeat=2))
 _MOST_REMEMBERED = 4096
 
 
-def _remember(native: NativeRows, key: tuple[Any, ...], p: View, q: View) -> Request | None:
-    """The request for a key that is new, or None if native code does not serve such tensors."""
+def _remember(native: NativeRows, p: object, q: object, validate: Validate, parameters: tuple[Any, ...]) -> bool:
+    """Prepare the request of such tensors if it is new; whether native code serves them."""
+    views = type(p), type(q)
+    if views not in _PLAIN_PAIRS or values_hidden():
+        return False
+    assert isinstance(p, View)
+    assert isinstance(q, View)
+    x, y = p.tensor, q.tensor
+    if p.dim != -1 or q.dim != -1 or not (is_dense(x) and is_dense(y)):
+        return False
+    key = views, x.dtype, y.dtype, x.shape, y.shape, validate, parameters
     if key in native.remembered:
-        return None
-    *_, validate, parameters = key
-    (x, y), request = (p.tensor, q.tensor), None
+        return False
+    request = None
     if x.shape == y.shape and x.dim() > 0 and x.numel() > 0 and isinstance(validate, bool):
         limits = [sum_tolerance(v.kind, x.shape[-1], v.tensor.dtype) if validate else math.inf for v in (p, q)]
         request = native.dense_request((x, y), (p.encoding, q.encoding), parameters, limits)
     if len(native.remembered) >= _MOST_REMEMBERED:
         native.remembered.clear()
     native.remembered[key] = request
-    return request
+    return request is not None
 
 
 def _check_pair(p: View, q: View, validate: Validate) -> None:
     _check_values({"p": p, "q": q}, (p.tensor, q.tensor), Options(validate=validate))
+
+
+_dense_rows = connect(_check_pair)
 
 
 def _check_values(views: dict[str, View], tensors: Sequence[Tensor], options: Options) -> None:
