@@ -76,6 +76,7 @@ def main():
         ((1e12, 1e-6), (5.0, 1e-6)),
         ((1e-6, 1e-6), (1e12, 1e12)),
         ((1e12, 1e12), (1e-6, 1e-6)),
+        ((2.83, 1.1e-7), (1717.0, 1.1e-7)),
     ]
     cases = [(_p(*p), _p(*q)) for p, q in hard]
     for at in [(1.3, 0.7), (1e12, 1e12), (1e9, 1e-3)]:
@@ -99,11 +100,14 @@ def main():
     gammas = [(2.0, 1.5), (0.5, 30.0), (1e-6, 1e-6), (1e6, 2e6)]
     close = [((3.0, 1e8), (3.0, 1e8)), ((1e-3, 50.0), (1e-3, 50.0)), ((2.0, 1e3), (2.001, 1e3))]
     cases = [(a, g) for a in LAWS for g in gammas] + close
+    # The slope of the mean in the larger concentration is b/(a+b)².
+    cases += [((6.1e11, 6e-5), (0.5, 6.7e21)), ((5.5e8, 7e-5), (1.15e11, 4.3e-5)), ((1e12, 1e-6), (3.0, 1e30))]
     shaped = [(_p(*a), rounded({"concentration": k, "rate": r})) for a, (k, r) in cases]
     write("Beta", "Gamma", beta_gamma, shaped, digits=120)
     cases = [(_p(*a), rounded({"rate": r})) for a in LAWS for r in (1.5, 1e-30, 1e6)]
-    write("Beta", "Exponential", beta_exponential, [*cases, (_p(1.0, 1e6), {"rate": 1e6})], digits=120)
-    normals = [(0.5, 0.3), (0.4, 1e-3), (-3.0, 1e10)]
+    cases += [(_p(1.0, 1e6), {"rate": 1e6}), (_p(4e8, 2e-6), {"rate": 4e11})]
+    write("Beta", "Exponential", beta_exponential, cases, digits=120)
+    normals = [(0.5, 0.3), (0.4, 1e-3), (-3.0, 1e10), (0.4, 1e-6), (1.0, 1e-12)]
     close = [((1e6, 1e6), (0.5, 3.5355e-4)), ((1e12, 3e12), (0.25, 2.165e-7)), ((30.0, 70.0), (0.3, 0.0456))]
     cases = [(a, n) for a in LAWS for n in normals] + close
     shaped = [(_p(*a), rounded({"loc": m, "scale": s})) for a, (m, s) in cases]

@@ -1,6 +1,6 @@
 """KL(Binomial ‖ ·) in mpmath: the sum over outcomes."""
 
-from mpmath import binomial, factorial, log
+from mpmath import binomial, factorial, inf, log
 
 from tests.golden.make_pairs_bernoulli import success
 from tests.golden.pairs import near, rounded, write
@@ -15,6 +15,12 @@ def binomial_binomial(p, q):
     if n == big:
         return n * (a * log(a / b) + (1 - a) * log((1 - a) / (1 - b)))
     return sum(w * (log(w / binomial(big, k)) - k * log(b) - (big - k) * log(1 - b)) for k, w in outcomes(n, a))
+
+
+def of_one_trial(p, q):
+    """A Bernoulli is a Binomial of one trial; more trials than q has are infinitely surprising."""
+    p, q = {"total_count": 1, **p}, {"total_count": 1, **q}
+    return binomial_binomial(p, q) if p["total_count"] <= q["total_count"] else inf
 
 
 def binomial_poisson(p, q):
@@ -39,9 +45,14 @@ def main():
     cases += [({"total_count": n, "logits": a}, {"total_count": m, "logits": b}) for n, a, m, b in logits]
     cases += near({"total_count": 7, "probs": 0.3}) + near({"total_count": 1000000, "probs": 1e-3}, steps=[1, 6, 12])
     write("Binomial", "Binomial", binomial_binomial, cases, digits=1000)
+    chances = [({"probs": 0.3}, {"probs": 0.2}), ({"probs": 1e-30}, {"probs": 0.5}), ({"probs": 0.99}, {"probs": 1e-3})]
+    chances += [({"logits": a}, {"logits": b}) for a, b in ((1.0, -2.0), (-700.0, 3.0), (30.0, -30.0), (-1.0, -1.0625))]
+    one = [(p, {"total_count": n, **q}) for p, q in chances for n in (1, 2, 40)]
+    write("Bernoulli", "Binomial", of_one_trial, [(rounded(p), rounded(q)) for p, q in one], digits=1000)
+    several = [({"total_count": n, **p}, q) for p, q in chances for n in (1, 2)]
+    write("Binomial", "Bernoulli", of_one_trial, [(rounded(p), rounded(q)) for p, q in several], digits=1000)
     poisson = [(10, 0.3, 2.0), (10, 0.3, 3.0), (100, 1e-2, 1.0), (100, 1e-4, 0.5), (50, 0.99, 1.0), (3, 1e-30, 1e-29)]
     cases = [(rounded({"total_count": n, "probs": a}), rounded({"rate": r})) for n, a, r in poisson]
-    cases += [
-        ({"total_count": 12, "logits": a}, {"rate": r}) for a, r in [(-30.0, 1.0), (30.0, 11.0), (0.5, 0.001953125)]
-    ]
+    logits = [(-30.0, 1.0), (30.0, 11.0), (0.5, 0.001953125), (30.0, 12.0), (-200.0, 1e-9)]
+    cases += [({"total_count": 12, "logits": a}, {"rate": r}) for a, r in logits]
     write("Binomial", "Poisson", binomial_poisson, cases, digits=400)

@@ -40,3 +40,9 @@ def main():
         moved = [(0.5 * (1 + e), 0.75 * (1 - e)), (0.5 * (1 + e), 0.75), (0.5, 0.75 * (1 + e))]
         cases += [({"temperature": 0.5, "logits": 0.75}, {"temperature": t, "logits": b}) for t, b in moved]
     write("RelaxedBernoulli", "RelaxedBernoulli", relaxed_bernoulli_relaxed_bernoulli, cases, digits=48)
+    hard = [(1.0, 0.5, 1.0, -2.0), (2.0, 0.5, 1.25, -2.0), (1.0, 300.0, 2.0, -300.0), (1.0, -800.0, 1.0, -799.0)]
+    hard += [(1.0, -1.0, 64.0, 3.0), (1.0, 0.5, 2.0**-10, 0.5), (0.5, -40.0, 0.5 + 2.0**-20, -40.0)]
+    logit = [
+        (rounded({"temperature": t, "logits": a}), rounded({"temperature": u, "logits": b})) for t, a, u, b in hard
+    ]
+    write("LogitRelaxedBernoulli", "LogitRelaxedBernoulli", relaxed_bernoulli_relaxed_bernoulli, logit, digits=48)

@@ -66,6 +66,9 @@ def main():
         (law(40.0, 0.0, 1.0), law(400.0, 0.0, 1.0)),
         (law(1e3, 0.25e-30, 1e-30), law(40.0, 0.5e-30, 1e-30)),
         (law(2.5, -1e30, 1e30), law(2.5, 1e30, 2e30)),
+        (law(1e9, 0.0, 1.0), law(3e9, 0.5, 1.25)),
+        (law(1e12, 0.25, 1.25), law(1e9, 0.0, 1.0)),
+        (law(1e6, 0.25, 1.0), law(1e6, 0.0, 1.0)),
     ]
     # One parameter alone moves the others' derivatives to second order only; closer than 1e-5 these are not resolved.
     cases += near({"df": 3.5, "loc": 0.75, "scale": 1.3}, steps=(1, 3, 5))

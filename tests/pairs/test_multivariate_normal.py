@@ -104,3 +104,27 @@ def test_low_rank_in_many_dimensions_forms_no_square_matrix(step: float) -> None
     # Scaled numbers are rounded; over 1e-9 that is a relative 1e-7 each.
     wanted = -n / 2 * log1pmx(e).item()
     assert value == pytest.approx(wanted, rel=1e-11 + 1e-16 / step)
+
+
+@pytest.mark.parametrize("kinds", [(0, 0), (0, 1), (1, 0), (1, 1)], ids=str)
+def test_unequal_batch_shapes_broadcast(kinds):
+    """Each element is what it is alone: batches of means, of matrices, of both, on either side."""
+    generator = torch.Generator().manual_seed(2)
+    loc = torch.randn(4, 1, 3, dtype=torch.float64, generator=generator)
+    factor = torch.randn(2, 3, 3, dtype=torch.float64, generator=generator)
+    diagonal = torch.rand(2, 3, dtype=torch.float64, generator=generator) + 0.5
+
+    def law(kind, mean, columns, variances):
+        if kind:
+            return LowRankMultivariateNormal(mean, columns, variances)
+        return MultivariateNormal(mean, columns @ columns.mT + torch.diag_embed(variances))
+
+    p, q = law(kinds[0], loc, factor, diagonal), law(kinds[1], loc[2, 0], factor[0], diagonal[1])
+    value = kl_divergence(p, q)
+    assert value.shape == (4, 2)
+    assert kl_divergence(q, p).shape == (4, 2)
+    for i in range(4):
+        for j in range(2):
+            one = law(kinds[0], loc[i, 0], factor[j], diagonal[j])
+            torch.testing.assert_close(value[i, j], kl_divergence(one, q), rtol=1e-12, atol=0)
+            torch.testing.assert_close(kl_divergence(q, p)[i, j], kl_divergence(q, one), rtol=1e-12, atol=0)

@@ -10,6 +10,20 @@ from kullback.pairs import kl_divergence
 from tests.pairs.contract import *  # noqa: F403
 
 CASES = [Case(Poisson, Poisson)]  # noqa: F405
+BOUNDED = [Case(Poisson, Bernoulli), Case(Poisson, Binomial)]  # noqa: F405
+
+
+@pytest.mark.parametrize("bounded", BOUNDED, ids=str)
+@both_precisions  # noqa: F405
+def test_bounded_q_by_its_table(bounded, dtype):
+    """Values and gradients of the battery; nothing else applies to a p that must be certain."""
+    test_value(bounded, dtype)  # noqa: F405
+    for row in rows(bounded, dtype):  # noqa: F405
+        params = {side: tensors(row[side], dtype, grad=True) for side in "pq"}  # noqa: F405
+        kl_divergence(*bounded.build(params["p"], params["q"])).backward()
+        want = float(row.get("gradient", {"q.probs": 0.0})["q.probs"])
+        assert close(params["q"]["probs"].grad.item(), want, GRADIENT[dtype], dtype)  # noqa: F405
+        assert params["p"]["rate"].grad is None or params["p"]["rate"].grad.item() == 0.0
 
 
 def d(x):

@@ -10,7 +10,7 @@ from torch.distributions.relaxed_bernoulli import LogitRelaxedBernoulli
 from kullback.pairs import kl_divergence
 from tests.pairs.contract import *  # noqa: F403
 
-CASES = [Case(RelaxedBernoulli, RelaxedBernoulli)]  # noqa: F405
+CASES = [Case(RelaxedBernoulli, RelaxedBernoulli), Case(LogitRelaxedBernoulli, LogitRelaxedBernoulli)]  # noqa: F405
 
 
 def d(x):

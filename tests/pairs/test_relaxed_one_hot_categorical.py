@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch.distributions import RelaxedBernoulli, RelaxedOneHotCategorical
 
-from kullback._core.errors import NoRouteError
 from kullback.pairs import kl_divergence
 from tests.pairs import contract
 from tests.pairs.contract import *  # noqa: F403
@@ -18,7 +17,9 @@ def at_half(probs, temperature=0.5, **options):
 
 
 # torch divides the weights by their sum in their own precision, and so goes the way back of the gradient.
-CASES = [contract.Case(RelaxedOneHotCategorical, RelaxedOneHotCategorical, at_half, at_half, gradient_floor=1e-2)]
+CASES = [
+    contract.Case(RelaxedOneHotCategorical, RelaxedOneHotCategorical, at_half, at_half, gradient_floor=1e-2),
+]
 
 
 def d(x):
@@ -43,9 +44,48 @@ def test_two_classes_are_a_relaxed_bernoulli(a, b):
     torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-13)
 
 
-def test_different_temperatures_have_no_route():
-    with pytest.raises(NoRouteError):
-        kl_divergence(RelaxedOneHotCategorical(d(0.5), d([0.5, 0.5])), RelaxedOneHotCategorical(d(0.6), d([0.5, 0.5])))
+@pytest.mark.parametrize("c", [1e-2, 0.3, 0.97, 1 + 1e-9, 1.04, 1.06, 3.0, 40.0])
+@pytest.mark.parametrize("b", [0.75, 0.75 - 1e-7, 40.0, -700.0])
+def test_two_classes_at_different_temperatures(c, b):
+    """Against the logistic integral, which has its own table."""
+    leaves = [d(x).requires_grad_() for x in (0.5, 0.75, 0.5 * c, b)]
+    value = kl_divergence(*(by_logits(t, a) for t, a in (leaves[:2], leaves[2:])))
+    truth = kl_divergence(RelaxedBernoulli(leaves[0], logits=leaves[1]), RelaxedBernoulli(leaves[2], logits=leaves[3]))
+    torch.testing.assert_close(value, truth, rtol=1e-11, atol=0)
+    got, want = (torch.stack(torch.autograd.grad(v, leaves)) for v in (value, truth))
+    torch.testing.assert_close(got, want, rtol=1e-8, atol=1e-9 * float(want.abs().max()))
+
+
+def by_logits(temperature, logit):
+    """The stored log-weights are the given ones, not what torch's normalisation rounds them to."""
+    law = RelaxedOneHotCategorical(temperature, logits=d([0.0, 0.0]))
+    inner = law.base_dist._categorical
+    inner.logits = inner._param = torch.stack([logit, d(0.0)])
+    return law
+
+
+def test_one_class_is_certain():
+    value = kl_divergence(RelaxedOneHotCategorical(d(0.5), d([1.0])), RelaxedOneHotCategorical(d(2.0), d([1.0])))
+    assert value.item() == 0.0
+
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_batches_of_many_temperatures(count):
+    """Each element of a batch is what it is alone, near equality and far from it."""
+    generator = torch.Generator().manual_seed(count)
+    logits = torch.randn(count, dtype=torch.float64, generator=generator)
+    moved = logits + 1e-4 * torch.randn(4, 1, count, dtype=torch.float64, generator=generator)
+    temperatures = d([0.5, 0.5 * (1 + 1e-6), 0.7])
+    p = RelaxedOneHotCategorical(d(0.5), logits=logits)
+    q = RelaxedOneHotCategorical(temperatures, logits=moved[0].expand(3, count))
+    value = kl_divergence(p, q)
+    assert value.shape == (3,)
+    for i, temperature in enumerate(temperatures):
+        alone = kl_divergence(p, RelaxedOneHotCategorical(temperature, logits=moved[0, 0]))
+        torch.testing.assert_close(value[i], alone, rtol=1e-10, atol=0)
+    fisher = kl_divergence(p, RelaxedOneHotCategorical(d(0.5 * (1 + 2e-6)), logits=logits))
+    half = kl_divergence(p, RelaxedOneHotCategorical(d(0.5 * (1 + 1e-6)), logits=logits))
+    assert fisher.item() == pytest.approx(4 * half.item(), rel=1e-5)
 
 
 def test_classes_without_mass():

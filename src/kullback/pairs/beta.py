@@ -11,7 +11,7 @@ from kullback._core.special._double_double import two_difference, two_product, t
 from kullback.kernels.pair_ops import PairOp
 from kullback.pairs.dirichlet import cross_difference, dirichlet_kl
 from kullback.pairs.parameters import gives_logits, read, working
-from kullback.pairs.ratios import log_ratio
+from kullback.pairs.ratios import log_ratio, share, valued
 from kullback.pairs.registry import register
 from kullback.special import binet, binet_bregman, expm1mx, kl_div, log1mexp, log1pmx
 
@@ -99,16 +99,18 @@ def _kl_beta_gamma(p: Beta, shape: Tensor, rate: Tensor) -> Tensor:
         x = b + node * short
         integral = integral + weight * short * (1 - x) * binet(x, 2)
     direct = _stirling_mean(c) - _stirling_mean(b) + (binet(c, 1) - binet(b, 1))
-    limit = 0.5 * (expm1mx(log_ratio(b, c)) + a / c / b) + a * binet(c, 1) + torch.where(near, integral, direct)
+    limit = 0.5 * (expm1mx(log_ratio(b, c)) + share(a, b) / b) + a * binet(c, 1) + torch.where(near, integral, direct)
     return limit + between + (a - shape) * (0.5 / c - binet(c, 1))
 
 
 def _kl_shapes(a: Tensor, b: Tensor, shape: Tensor, rate: Tensor) -> Tensor:
     """k·log(k/m) − k + m for m = λ·a/(a+b), from the exact difference m − k = (λa − k(a+b))/(a+b)."""
     c, low = two_sum(a, b)
-    x = cross_difference(rate, a, torch.zeros_like(a), shape, c, low) / c / shape
-    near = x.abs() < 0.5
-    return torch.where(near, -shape * log1pmx(torch.where(near, x, 0.0)), kl_div(shape, a / c * rate))
+    exact = cross_difference(rate, a, torch.zeros_like(a), shape, c, low) / c / shape
+    near = exact.abs() < 0.5
+    mean = share(a, b) * rate
+    x = valued(torch.where(near, exact, 0.0), torch.where(near, mean / shape, 0.0))
+    return torch.where(near, -shape * log1pmx(x), kl_div(shape, mean))
 
 
 def _stirling_mean(x: Tensor) -> Tensor:
@@ -121,8 +123,7 @@ def kl_beta_normal(p: Beta, q: Normal) -> Tensor:
     """As log q is quadratic, KL(p ‖ q) = KL(p ‖ r) + KL(r ‖ q), r the Normal with the moments of p."""
     a, b = read(p, "concentration1", "concentration0")
     loc, scale = read(q, "loc", "scale")
-    c = a + b
-    shift = _mean_difference(a, b, loc) / c / scale
+    shift = valued(_mean_difference(a, b, loc) / (a + b), share(a, b) - loc) / scale
     between = 0.5 * (expm1mx(_log_variance_ratio(a, b, scale)) + shift * shift)
     return _negentropy(a, b) + between
 
@@ -136,7 +137,7 @@ def _log_variance_ratio(a: Tensor, b: Tensor, scale: Tensor) -> Tensor:
     variance, variance_low = two_product(a, b)
     x = ((variance - product) + (variance_low - product_low)) / product
     near = x.abs() < 0.5
-    deviation = torch.sqrt(a / c * (b / c) / (c + 1))
+    deviation = torch.sqrt(share(a, b) * share(b, a) / (c + 1))
     return torch.where(near, torch.log1p(torch.where(near, x, 0.0)), 2 * log_ratio(deviation, scale))
 
 

@@ -12,7 +12,7 @@ from kullback.pairs.outcomes import chance, kl_per_trial
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
 from kullback.pairs.trials import beyond_mean, kl_of_trials
-from kullback.special import kl_div
+from kullback.special import kl_div, log1pmx
 
 
 def _of_equal_counts(p: Binomial, q: Binomial) -> Tensor:
@@ -58,7 +58,16 @@ def kl_binomial_poisson(p: Binomial, q: Poisson) -> tuple[Tensor, Tensor]:
     n = torch.where(idle, 1.0, count)
     given = torch.where(always, chance_p.given.detach(), chance_p.inner().given)
     known = chance_p._replace(given=given)
-    mean = n * known.success()
-    value = kl_div(torch.where(idle, 0.0, mean), rate)
+    mean, missing = n * known.success(), n * known.flip().success()
+    # μ − λ, from the failures where these are few.
+    gap = torch.where(missing < mean, (n - rate) - missing, mean - rate)
+    value = _kl_of_rates(torch.where(idle, 0.0, mean), rate, torch.where(idle, -rate, gap))
     extra, error = beyond_mean(n, torch.full_like(n, math.inf), known)
     return value + torch.where(value.isinf() | idle, 0.0, extra), torch.where(idle, 0.0, error)
+
+
+def _kl_of_rates(mean: Tensor, rate: Tensor, gap: Tensor) -> Tensor:
+    """μ log(μ/λ) − μ + λ for a gap μ − λ that is known better than μ."""
+    near = gap.abs() < 0.5 * rate
+    y = torch.where(near, gap, 0.0) / torch.where(near, rate, 1.0)
+    return torch.where(near, rate * ((1 + y) * log1pmx(y) + y * y), kl_div(torch.where(near, rate, mean), rate))

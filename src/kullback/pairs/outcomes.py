@@ -25,6 +25,8 @@ from kullback.special import expm1mx
 
 # Beyond this log-ratio eˣ is near overflow; there a log-sum-exp takes its place.
 _LARGE = 700.0
+# Probabilities below this are, or are close to being, subnormal.
+_FAINT = 1e-290
 
 
 class Chance(NamedTuple):
@@ -146,7 +148,11 @@ def _log_mean(p1: Tensor, delta: Tensor, p: Chance) -> Tensor:
     odds = p.log_odds()
     far = torch.logaddexp(torch.nn.functional.logsigmoid(-odds), torch.nn.functional.logsigmoid(odds) + delta)
     is_far = (delta > _LARGE) | ((p1 > 0.5) & (delta < -1))
-    return torch.where(is_far, far, torch.log1p(p1 * torch.expm1(torch.where(is_far, 0.0, delta))))
+    delta = torch.where(is_far, 0.0, delta)
+    # A p₁ that underflows may still count beside the δ it is tilted by.
+    faint = (p1 < _FAINT) & (delta > 1)
+    grown = torch.exp(torch.nn.functional.logsigmoid(odds) + torch.where(faint, delta, 0.0))
+    return torch.where(is_far, far, torch.log1p(torch.where(faint, grown, p1 * torch.expm1(delta))))
 
 
 def kl_per_trial(p: Chance, q: Chance) -> Tensor:
@@ -171,7 +177,10 @@ def kl_per_success(p: Chance, q: Chance) -> Tensor:
     odds = c.p0 / c.p1
     part = expm1mx(c.log0.clamp(max=1.0))
     # The part is quadratic in p₁ for small p₁, so where it underflows it is nothing beside φ(λ₁), whatever the odds.
-    other = torch.where(part == 0, 0.0, torch.where(c.log0 > 1, c.q0 / c.p1 - odds * (1 + c.log0), odds * part))
+    some = part != 0
+    log_odds = -p._replace(given=p.given.detach()).inner().log_odds()
+    product = torch.where(odds.isinf(), torch.exp(torch.log(torch.where(some, part, 1.0)) + log_odds), odds * part)
+    other = torch.where(some, torch.where(c.log0 > 1, c.q0 / c.p1 - odds * (1 + c.log0), product), 0.0)
     value = _at_edges(c, expm1mx(c.log1) + other, q)
     # odds·λ₀ → −expm1(δ) for p₁ → 0, where the odds overflow.
     tiny = (c.p1 < 1e-290) & (c.log0.abs() < 1e-10)

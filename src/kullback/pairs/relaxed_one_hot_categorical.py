@@ -1,18 +1,4 @@
-"""KL(RelaxedOneHotCategorical ‖ q) at equal temperatures, on which it does not depend.
-
-With v the log-ratios log(q_i/p_i) less their mean over the K classes, Frullani's integral of the expected logarithm of
-a sum of exponential variables (t = eˢ) becomes
-
-    KL = K ∫ (1 + eˢ)^(−K) (1 − e^(−D(s))) ds,    D(s) = Σ_i [log((1 + eˢ⁺ᵛⁱ)/(1 + eˢ)) − v_i σ(s)],
-
-where every term of D is the divergence of one trial with log-odds s from the one tilted by v_i: non-negative and
-quadratic in v. The trapezoid rule converges geometrically. At different temperatures no route is known that keeps its
-digits near equality, and none is taken; the slope in the temperatures at equality is
-
-    ∂KL/∂log(T_q/T_p) = 1 + Σ_i a_i − K ∫ Π_j (1 + eˢ⁺ᵛʲ)^(−1) Σ_i σ(s + v_i) [a_i + log(1 + eˢ⁺ᵛⁱ)] ds,
-
-a the log-weights of p.
-"""
+"""KL(RelaxedOneHotCategorical ‖ q), any temperatures; see `concrete`. At equal ones it does not depend on them."""
 
 from __future__ import annotations
 
@@ -23,54 +9,34 @@ from torch import Tensor
 from torch.distributions import Categorical, RelaxedOneHotCategorical
 from torch.distributions.relaxed_categorical import ExpRelaxedCategorical
 
-from kullback.pairs.outcomes import kl_of_tilt
+from kullback.pairs.concrete import Change, kl_of_change
 from kullback.pairs.parameters import gives_logits, read
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
-from kullback.pairs.visible import hidden, surely
-
-_INTERVALS = 768
-# The integrand falls like eˢ on the left and like e^(−Ks) on the right.
-_LEFT, _RIGHT = 42.0, 45.0
-# Its square is infinite in float64.
-_REFUSED = 1e160
+from kullback.pairs.visible import surely
 
 
 @register(
     ExpRelaxedCategorical,
     ExpRelaxedCategorical,
     method="integral",
-    source="K ∫ (1+eˢ)^(−K) (1 − e^(−D(s))) ds at equal temperatures (Frullani)",
+    source="Frullani: E log Σ e^(v_i)·E_i^c = ∫(exp(−eˢ) − Π E exp(−e^(s+v_i)·E^c))ds, c the ratio of temperatures",
 )
 def kl_exp_relaxed_categorical_exp_relaxed_categorical(
     p: ExpRelaxedCategorical, q: ExpRelaxedCategorical
-) -> tuple[Tensor, Tensor] | None:
-    """None if a temperature differs; NaN for such a pair while compiling or inside a transform, which hide values."""
+) -> tuple[Tensor, Tensor]:
+    """v_i = log(q_i/p_i) − (c − 1)·log p_i, each difference exact near equality."""
     (t_p,), (t_q,) = read(p, "temperature"), read(q, "temperature")
-    if not surely(t_p == t_q) and not hidden():
-        return None
-    change, log_p, outside_p, outside_q = _log_change(p._categorical, q._categorical)
-    kept = ~(outside_p & outside_q)
-    count = kept.sum(-1, keepdim=True).to(change.dtype)
-    centred = torch.where(kept, change - change.sum(-1, keepdim=True) / count, 0.0)
-    low = -centred.detach().amax(-1) - torch.log(count.squeeze(-1)) - _LEFT
-    high = torch.log(torch.expm1(_RIGHT / count.squeeze(-1)))
-    step = (high - low) / _INTERVALS
-    index = torch.arange(_INTERVALS + 1, dtype=low.dtype, device=low.device)
-    s = low.unsqueeze(-1) + step.unsqueeze(-1) * index
-    excess = kl_of_tilt(s.unsqueeze(-1), centred.unsqueeze(-2)).sum(-1)
-    terms = count * torch.exp(count * torch.nn.functional.logsigmoid(-s)) * -torch.expm1(-excess)
-    fine, coarse = step * terms.sum(-1), 2 * step * terms[..., ::2].sum(-1)
-    value, error = torch.where((outside_p ^ outside_q).any(-1), math.inf, fine), (fine - coarse).detach().abs()
-    if hidden() or t_p.requires_grad or t_q.requires_grad:
-        tilted = s.unsqueeze(-1) + centred.unsqueeze(-2)
-        slope = _slope_in_temperature(tilted, log_p.unsqueeze(-2), kept.unsqueeze(-2), step)
-        ratio = torch.log(t_q) - torch.log(t_p)
-        change_of_ratio = ratio - ratio.detach()
-        slope = torch.where(value.isinf(), 0.0, slope)
-        # The curvature in the temperatures is not provided: it comes out infinite, never as a plausible number.
-        value = value + change_of_ratio * slope + (change_of_ratio * _REFUSED) ** 2
-    return torch.where(t_p == t_q, value, math.nan), error
+    log_change, log_p, outside_p, outside_q = _log_change(p._categorical, q._categorical)
+    excess = (t_q - t_p) / t_p + torch.zeros_like(log_change[..., 0])
+    log_c = log_ratio(t_q, t_p) + torch.zeros_like(excess)
+    lacking = outside_p ^ outside_q
+    kept = ~(outside_p | outside_q) | lacking
+    v = torch.where(kept & ~lacking, log_change - excess.unsqueeze(-1) * log_p, 0.0)
+    equal = surely(t_p == t_q) and not (t_p.requires_grad or t_q.requires_grad)
+    value, error = kl_of_change(Change(v, kept, excess, log_c), equal=equal)
+    infinite = lacking.any(-1)
+    return torch.where(infinite, math.inf, value), torch.where(infinite, 0.0, error)
 
 
 @register(
@@ -81,17 +47,9 @@ def kl_exp_relaxed_categorical_exp_relaxed_categorical(
 )
 def kl_relaxed_one_hot_categorical_relaxed_one_hot_categorical(
     p: RelaxedOneHotCategorical, q: RelaxedOneHotCategorical
-) -> tuple[Tensor, Tensor] | None:
-    """See the module's formula."""
+) -> tuple[Tensor, Tensor]:
+    """See KL(ExpRelaxedCategorical ‖ ExpRelaxedCategorical)."""
     return kl_exp_relaxed_categorical_exp_relaxed_categorical(p.base_dist, q.base_dist)
-
-
-def _slope_in_temperature(tilted: Tensor, log_p: Tensor, kept: Tensor, step: Tensor) -> Tensor:
-    """The module's slope; `tilted` is s + v by node and class."""
-    loss = torch.where(kept, -torch.nn.functional.logsigmoid(-tilted), 0.0)
-    parts = torch.where(kept, torch.sigmoid(tilted) * (log_p + loss), 0.0)
-    expected = step * (torch.exp(-loss.sum(-1)) * parts.sum(-1)).sum(-1)
-    return 1 + torch.where(kept, log_p, 0.0).squeeze(-2).sum(-1) - kept.squeeze(-2).sum(-1) * expected
 
 
 def _log_change(p: Categorical, q: Categorical) -> tuple[Tensor, Tensor, Tensor, Tensor]:

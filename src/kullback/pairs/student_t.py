@@ -12,6 +12,11 @@ g, so that gY, Y = 1 + Q/ν_q, has an elementary Laplace transform, and Frullani
 compares it with a Y₀ whose expectation is known. With t = e^s/E[gY] the integrand is analytic and decays on both sides,
 and κ = E gY / E gY₀ keeps everything that happens near s = 0 at any ratio of the scales. Near equality the terms
 cancel; there the divergence is E[φ(log q/p)], φ(x) = eˣ − 1 − x, whose integrand is non-negative and of second order.
+For many degrees of freedom what matters of them is their deviation from the Normal: with z of p, z_q = (x − μ_q)/σ_q,
+
+    KL = KL(N(μ_p, σ_p) ‖ N(μ_q, σ_q)) + ((σ_p/σ_q)² − 1)/(ν_p − 2) + h(ν_p) − h(ν_q) + E c(z_q, ν_q) − E c(z, ν_p),
+
+h and c being (ν+1)/2·log(1 + z²/ν) and the normaliser, each less its limit for ν → ∞.
 
 References:
     Frullani's integral: DLMF 1.4(v). Trapezoidal rule: Trefethen, Weideman, SIAM Review 56 (2014) 385.
@@ -37,6 +42,9 @@ from kullback.special import expm1mx, log1pmx
 # Below this the two expectations have cancelled three digits, and the second-order form takes over; its nodes cannot
 # follow a q that is centred elsewhere in units of √ν·σ.
 _NEAR, _NEAR_SHIFT = 1e-3, 0.1
+# From here on the deviation from the Normal is integrated, for a q that is neither centred elsewhere nor narrower in
+# units of √ν·σ; its terms are of order 1/ν and cancel later.
+_MANY, _MANY_RISE, _MANY_NEAR = 1e5, 1e-2, 1e-8
 # Nodes of the two integrals, the second with both signs; e^(−38) is what their ranges leave out.
 _FRULLANI_NODES, _DENSITY_NODES = 192, 73
 _STRETCH = 8.0
@@ -53,12 +61,14 @@ class _Pair(NamedTuple):
         df_q: ν_q.
         log_scales: log(σ_p/σ_q).
         shift: (μ_p − μ_q)/σ_p.
+        offset: (μ_p − μ_q)/σ_q.
     """
 
     df_p: Tensor
     df_q: Tensor
     log_scales: Tensor
     shift: Tensor
+    offset: Tensor
 
 
 @register(
@@ -71,10 +81,11 @@ def kl_student_t_student_t(p: StudentT, q: StudentT) -> tuple[Tensor, Tensor]:
     """Both forms by the trapezoidal rule; the error is the difference from every other node."""
     df_p, loc_p, scale_p = read(p, "df", "loc", "scale")
     df_q, loc_q, scale_q = read(q, "df", "loc", "scale")
-    together = torch.broadcast_tensors(df_p, df_q, log_ratio(scale_p, scale_q), (loc_p - loc_q) / scale_p)  # type: ignore[no-untyped-call]
+    gap = loc_p - loc_q
+    together = torch.broadcast_tensors(df_p, df_q, log_ratio(scale_p, scale_q), gap / scale_p, gap / scale_q)  # type: ignore[no-untyped-call]
     pair = _Pair(*together)
-    far, far_error = _by_frullani(pair)
-    apart = (far > _NEAR) | (pair.shift.abs() > _NEAR_SHIFT * pair.df_p.sqrt())
+    far, far_error, many = _far(pair)
+    apart = (far > torch.where(many, _MANY_NEAR, _NEAR)) | (pair.shift.abs() > _NEAR_SHIFT * pair.df_p.sqrt())
     if is_known(apart):
         close = ~apart
         if not bool(close.any()):
@@ -88,6 +99,7 @@ def kl_student_t_student_t(p: StudentT, q: StudentT) -> tuple[Tensor, Tensor]:
             torch.where(apart, pair.df_p, pair.df_q),
             torch.where(apart, 0.0, pair.log_scales),
             torch.where(apart, 0.0, pair.shift),
+            torch.where(apart, 0.0, pair.offset),
         )
     )
     return torch.where(apart, far, near), torch.where(apart, far_error, near_error).detach()
@@ -120,9 +132,46 @@ def _negentropy(df: Tensor) -> Tensor:
     return torch.where(large, series, direct)
 
 
+def _far(pair: _Pair) -> tuple[Tensor, Tensor, Tensor]:
+    """Value and error away from equality, and where both have many degrees of freedom."""
+    value, error = _by_frullani(pair)
+    rise = torch.exp(2 * pair.log_scales) * (1 + pair.shift**2) / pair.df_q
+    many = (torch.minimum(pair.df_p, pair.df_q) > _MANY) & (rise < _MANY_RISE)
+    if is_known(many) and not bool(many.any()):
+        return value, error, many
+    same = _Pair(*(torch.where(many, own, 0.0) for own in pair))
+    safe = same._replace(df_p=torch.where(many, pair.df_p, _MANY), df_q=torch.where(many, pair.df_q, _MANY))
+    by_normal, normal_error = _by_normal(safe)
+    return torch.where(many, by_normal, value), torch.where(many, normal_error, error), many
+
+
+def _by_normal(pair: _Pair) -> tuple[Tensor, Tensor]:
+    """The deviation from the divergence of two Normals; `log_half_step` is h."""
+    level, _, tanh, weight = _density_nodes(pair.df_p.detach(), pair.df_p.detach())
+    n, m = pair.df_p.unsqueeze(-1), pair.df_q.unsqueeze(-1)
+    log_constant = (log_half_step(pair.df_p / 2) + torch.log(pair.df_p / (2 * math.pi)) / 2).unsqueeze(-1)
+    density = torch.exp(log_constant - n / 2 * level) * weight
+    sinh = tanh * torch.exp(level / 2)
+    square = n * sinh * sinh
+    z = torch.exp(pair.log_scales).unsqueeze(-1) * torch.sqrt(n) * sinh
+    offset = pair.offset.unsqueeze(-1)
+    other = (_deviation((z + offset) ** 2, m) + _deviation((z - offset) ** 2, m)) / 2
+    terms = 2 * density * (other - _deviation(square, n))
+    scaled = torch.expm1(2 * pair.log_scales) / (pair.df_p - 2)
+    constant = log_half_step(pair.df_p / 2) - log_half_step(pair.df_q / 2)
+    gaussian = (expm1mx(2 * pair.log_scales) + pair.offset**2) / 2
+    coarse = 2 * terms[..., ::2].sum(-1) - terms.sum(-1)
+    return gaussian + (scaled + constant + terms.sum(-1)), coarse.abs()
+
+
+def _deviation(square: Tensor, df: Tensor) -> Tensor:
+    """(ν+1)/2·log(1 + z²/ν) − z²/2, about (2z² − z⁴)/(4ν)."""
+    return (square / df - (df + 1) * _xml1p(square / df)) / 2
+
+
 def _by_frullani(pair: _Pair) -> tuple[Tensor, Tensor]:
     """The four terms; E log Y against g itself, or against p's own gY_p where tiny ν_p make both expectations huge."""
-    df_p, df_q, log_scales, shift = pair
+    df_p, df_q, log_scales, shift, _ = pair
     own = df_p < 0.5
     eta = torch.where(own, 1.0, 0.0).to(df_p.dtype)
     ratio = torch.exp(2 * log_scales) / df_q
@@ -183,7 +232,7 @@ def _by_density(pair: _Pair) -> tuple[Tensor, Tensor]:
     where Y is what scales and locations change of 1 + Q/ν_q, relatively.
     """
     # Both signs of w as both signs of the shift: at equal locations the gradient to them is then exactly 0.
-    df_p, df_q, log_scales, shift = (x.unsqueeze(-1).unsqueeze(-1) for x in pair)
+    df_p, df_q, log_scales, shift = (x.unsqueeze(-1).unsqueeze(-1) for x in pair[:4])
     shift = torch.cat([shift, -shift], -2)
     level, sech, tanh, weight = (x.unsqueeze(-2) for x in _density_nodes(pair.df_p.detach(), pair.df_q.detach()))
     b, a = (df_p - df_q) / df_q, torch.expm1(2 * log_scales)
