@@ -11,7 +11,7 @@ from torch import distributions as d
 from torch.distributions import Distribution
 
 from kullback.pairs.parameters import read
-from kullback.pairs.positive.law import Excess, LogLaw, lgamma_excess, lgamma_rise
+from kullback.pairs.positive.law import Excess, LogLaw, excess_of, lgamma_excess, lgamma_rise
 from kullback.pairs.positive.uniform_law import of_uniform
 from kullback.pairs.ratios import log_ratio
 from kullback.special import binet, digamma, log1pmx, trigamma
@@ -78,7 +78,7 @@ def of_log_normal(p: Distribution) -> LogLaw:
     """The one for which all rests are 0."""
     loc, scale = read(p, "loc", "scale")
     zero = torch.zeros_like(scale)
-    return LogLaw(loc, scale, 1 / scale / scale, zero, zero, lambda _: Excess(zero))
+    return LogLaw(loc, scale, 1 / scale / scale, zero, zero, lambda _: Excess(zero, zero + 1))
 
 
 def of_pareto(p: Distribution) -> LogLaw:
@@ -89,7 +89,7 @@ def of_pareto(p: Distribution) -> LogLaw:
         share = c / alpha
         finite = share < 1
         inner = torch.where(finite, share, 0.5)
-        return Excess(-2 * log1pmx(-inner) / inner / inner - 1, finite)
+        return excess_of(-2 * log1pmx(-inner) / inner / inner, finite)
 
     def log_moment(c: Tensor) -> Tensor:
         share = c / alpha
@@ -112,7 +112,7 @@ def of_half_cauchy(p: Distribution) -> LogLaw:
         sine = torch.sin(math.pi / 2 * torch.where(low, inner, 0.0))
         left = torch.sin(math.pi / 2 * (1 - torch.where(low, 0.5, inner)))
         log_moment = torch.where(low, -torch.log1p(-sine * sine) / 2, -torch.log(left))
-        return Excess(8 / math.pi**2 * log_moment / inner / inner - 1, finite)
+        return excess_of(8 / math.pi**2 * log_moment / inner / inner, finite)
 
     zero = torch.zeros_like(scale)
     negentropy = _HALF_LOG_TAU + 0.5 + math.log(math.pi / 2) - math.log(2 * math.pi)
@@ -127,7 +127,8 @@ def of_fisher_snedecor(p: Distribution) -> LogLaw:
 
     def excess(c: Tensor) -> Excess:
         up, down = lgamma_excess(a, c), lgamma_excess(b, -c)
-        return Excess(share_a * up.r + share_b * down.r, down.finite & up.finite)
+        r, ratio = (share_a * one + share_b * other for one, other in zip(up[:2], down[:2], strict=True))
+        return Excess(r, ratio, down.finite & up.finite)
 
     def log_moment(c: Tensor) -> Tensor:
         return lgamma_rise(a, c) + lgamma_rise(b, -c)
@@ -150,7 +151,7 @@ def of_kumaraswamy(p: Distribution) -> LogLaw:
     def excess(c: Tensor) -> Excess:
         step = c / a
         near, far = lgamma_excess(one, step), lgamma_excess(1 + b, step)
-        return Excess(((1 + near.r) - (1 + far.r) / (1 + b)) / variance - 1, near.finite)
+        return excess_of((near.ratio - far.ratio / (1 + b)) / variance, near.finite)
 
     def log_moment(c: Tensor) -> Tensor:
         step = c / a

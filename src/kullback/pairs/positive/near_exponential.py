@@ -18,7 +18,7 @@ from torch.distributions import Distribution
 
 from kullback.pairs.parameters import read
 from kullback.pairs.positive.law import LogLaw, lgamma_excess
-from kullback.pairs.positive.targets import to_exponential, to_weibull
+from kullback.pairs.positive.targets import Answer, rounded, to_exponential, to_weibull
 from kullback.pairs.products import log_quotient
 from kullback.special import digamma, expm1mx, log1pmx
 
@@ -34,7 +34,7 @@ class _Shapes(NamedTuple):
     epsilon: Tensor
 
 
-def gamma_weibull(p: Distribution, law: LogLaw, q: Distribution) -> Tensor:
+def gamma_weibull(p: Distribution, law: LogLaw, q: Distribution) -> Answer:
     """The units differ by (rate·scale)^(−k)."""
     (a, rate), (scale, k) = read(p, "concentration", "rate"), read(q, "scale", "concentration")
     one = torch.ones_like(k)
@@ -42,7 +42,7 @@ def gamma_weibull(p: Distribution, law: LogLaw, q: Distribution) -> Tensor:
     return _joined(_Shapes(a, a - 1, k, k - 1), units, to_weibull(law, q))
 
 
-def exponential_weibull(p: Distribution, law: LogLaw, q: Distribution) -> Tensor:
+def exponential_weibull(p: Distribution, law: LogLaw, q: Distribution) -> Answer:
     """A Gamma of concentration 1."""
     (rate,), (scale, k) = read(p, "rate"), read(q, "scale", "concentration")
     one = torch.ones_like(k)
@@ -50,7 +50,7 @@ def exponential_weibull(p: Distribution, law: LogLaw, q: Distribution) -> Tensor
     return _joined(_Shapes(one, torch.zeros_like(k), k, k - 1), units, to_weibull(law, q))
 
 
-def weibull_exponential(p: Distribution, law: LogLaw, q: Distribution) -> Tensor:
+def weibull_exponential(p: Distribution, law: LogLaw, q: Distribution) -> Answer:
     """A Weibull is the power κ = 1/k of an Exponential."""
     (scale, k), (rate,) = read(p, "scale", "concentration"), read(q, "rate")
     one = torch.ones_like(k)
@@ -58,16 +58,19 @@ def weibull_exponential(p: Distribution, law: LogLaw, q: Distribution) -> Tensor
     return _joined(_Shapes(one, torch.zeros_like(k), 1 / k, (1 - k) / k), units, to_exponential(law, q))
 
 
-def _joined(shapes: _Shapes, units: Tensor, otherwise: Tensor) -> Tensor:
+def _joined(shapes: _Shapes, units: Tensor, otherwise: Answer) -> Answer:
     near = (shapes.delta.abs() < _NEAR) & (shapes.epsilon.abs() < _NEAR)
     a, kappa = torch.where(near, shapes.a, 1.0), torch.where(near, shapes.kappa, 1.0)
     delta, epsilon = torch.where(near, shapes.delta, 0.0), torch.where(near, shapes.epsilon, 0.0)
     by_power = _divergence(a, epsilon)
     log_mean = torch.where(near, units, 0.0) + torch.log1p(delta + epsilon) + epsilon * digamma(a) + by_power
-    by_shapes = by_power + _divergence(a, -delta) + (log1pmx(delta / kappa) - delta * epsilon / kappa)
-    return torch.where(near, expm1mx(log_mean) + by_shapes, otherwise)
+    by_shape, beside = _divergence(a, -delta), log1pmx(delta / kappa) - delta * epsilon / kappa
+    terms = [expm1mx(log_mean), by_power, by_shape, beside]
+    by_mean = torch.expm1(log_mean).abs() * (torch.where(near, units, 0.0).abs() + delta.abs() + epsilon.abs())
+    close, close_error = rounded(terms[0] + terms[1] + terms[2] + terms[3], sum(map(torch.abs, terms), by_mean))
+    return torch.where(near, close, otherwise[0]), torch.where(near, close_error, otherwise[1])
 
 
 def _divergence(a: Tensor, step: Tensor) -> Tensor:
     """D(a → a + step)."""
-    return step * step / a * (1 + lgamma_excess(a, step).r) / 2
+    return step * step / a * lgamma_excess(a, step).ratio / 2

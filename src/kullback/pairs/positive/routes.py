@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from torch import Tensor
 from torch import distributions as d
 from torch.distributions import Distribution
 
 from kullback.pairs.positive.laws import LAWS
 from kullback.pairs.positive.near_exponential import exponential_weibull, gamma_weibull, weibull_exponential
-from kullback.pairs.positive.targets import TARGETS
+from kullback.pairs.positive.targets import TARGETS, Answer
 from kullback.pairs.registry import register
 
 F = TypeVar("F")
@@ -39,7 +38,7 @@ _NEARLY_EQUAL = {
 }
 
 
-def kl_through_logarithm(p: Distribution, q: Distribution) -> Tensor:
+def kl_through_logarithm(p: Distribution, q: Distribution) -> Answer:
     """What is known of log x under p, put into q's formula; see `targets`."""
     family_p, law_of = _known(p, LAWS)
     family_q, target = _known(q, TARGETS)

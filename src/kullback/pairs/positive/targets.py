@@ -30,7 +30,7 @@ from torch.distributions import (
 )
 
 from kullback.pairs.parameters import read
-from kullback.pairs.positive.law import LogLaw, log_expm1_ratio
+from kullback.pairs.positive.law import LogLaw, excess_of, log_expm1_ratio
 from kullback.pairs.products import settled
 from kullback.pairs.ratios import log_ratio
 from kullback.special import binet, expm1mx
@@ -41,27 +41,45 @@ _LARGEST = 709.0
 _WIDE = 1.0
 
 
-def to_log_normal(law: LogLaw, q: Distribution) -> Tensor:
+# How many roundings of the size of a term its computation adds up to: observed below 2, doubled.
+_ROUNDINGS = 4 * torch.finfo(torch.float64).eps
+
+Answer = tuple[Tensor, Tensor]
+
+
+def rounded(value: Tensor, sizes: Tensor) -> Answer:
+    """The value and what roundings of terms of these sizes can change it by."""
+    finite = value.isfinite()
+    return value, torch.where(finite, _ROUNDINGS * torch.where(finite, sizes, 0.0).detach(), 0.0)
+
+
+def to_log_normal(law: LogLaw, q: Distribution) -> Answer:
     """Log x against a Normal."""
     loc, scale = read(q, "loc", "scale")
     log_rest = torch.log1p(law.rest)
     log_width = 2 * log_ratio(law.deviation, scale) + log_rest
-    return law.negentropy + (log_rest + expm1mx(log_width) + ((law.mean - loc) / scale) ** 2) / 2
+    offset = (law.mean - loc) / scale
+    value = law.negentropy + (log_rest + expm1mx(log_width) + offset**2) / 2
+    by_offset = offset.abs() * (law.mean.abs() + loc.abs()) / scale
+    by_width = torch.expm1(log_width).abs() * (1 + log_width.abs())
+    return rounded(value, value + law.negentropy.abs() + log_rest.abs() + by_offset + by_width)
 
 
-def to_power_of_gamma(law: LogLaw, b: Tensor, power: Tensor, log_centre: Tensor, log_scale: Tensor) -> Tensor:
+def to_power_of_gamma(law: LogLaw, b: Tensor, power: Tensor, log_centre: Tensor, log_scale: Tensor) -> Answer:
     """Against x = centre·(G/b)^(1/power) = scale·G^(1/power), G ~ Gamma(b, 1)."""
-    r, finite = law.excess(power)
-    excess = power * power / law.precision * (1 + r) / 2
+    relative = law.excess(power)
+    excess = power * power / law.precision * relative.ratio / 2
     log_over_b = power * (law.mean - log_centre) + excess
     log_mean = power * (law.mean - log_scale) + excess
+    known_to = (power * law.mean).abs() + excess
     if law.log_moment is not None:
         moment = law.log_moment(power)
         wide = excess > _WIDE
         log_over_b = torch.where(wide, moment - power * log_centre, log_over_b)
         log_mean = torch.where(wide, moment - power * log_scale, log_mean)
-    finite = finite & (log_mean < _LARGEST)
-    r, log_over_b, log_mean = (torch.where(finite, x, 0.0) for x in (r, log_over_b, log_mean))
+    finite = relative.finite & (log_mean < _LARGEST)
+    log_over_b, log_mean = torch.where(finite, log_over_b, 0.0), torch.where(finite, log_mean, 0.0)
+    log_relative = relative.where_finite(finite).log()
     # A large mean must not be built from b, or the derivative to b would be a difference of two terms of its size.
     large = log_over_b > 1
     means = torch.where(
@@ -69,63 +87,67 @@ def to_power_of_gamma(law: LogLaw, b: Tensor, power: Tensor, log_centre: Tensor,
         torch.exp(torch.where(large, log_mean, 0.0)) - b * (1 + log_over_b),
         b * expm1mx(torch.where(large, 0.0, log_over_b)),
     )
-    log_width = log_ratio(b * power * power, law.precision) + torch.log1p(r)
-    total = means + expm1mx(log_width) / 2 + (binet(b) + law.negentropy + torch.log1p(r) / 2)
-    return settled(torch.where(finite, total, torch.inf))
+    log_width = log_ratio(b * power * power, law.precision) + log_relative
+    total = means + expm1mx(log_width) / 2 + (binet(b) + law.negentropy + log_relative / 2)
+    by_mean = (b * torch.expm1(log_over_b)).abs() * (1 + known_to + (power * log_scale).abs())
+    by_width = torch.expm1(log_width).abs() * (1 + log_width.abs())
+    sizes = total + by_mean + by_width + binet(b) + law.negentropy.abs() + log_relative.abs()
+    return rounded(settled(torch.where(finite, total, torch.inf)), sizes)
 
 
-def to_gamma(law: LogLaw, q: Distribution) -> Tensor:
+def to_gamma(law: LogLaw, q: Distribution) -> Answer:
     """The power 1."""
     b, rate = read(q, "concentration", "rate")
     return to_power_of_gamma(law, b, torch.ones_like(b), log_ratio(b, rate), -torch.log(rate))
 
 
-def to_exponential(law: LogLaw, q: Distribution) -> Tensor:
+def to_exponential(law: LogLaw, q: Distribution) -> Answer:
     """A Gamma of concentration 1."""
     (rate,) = read(q, "rate")
     one = torch.ones_like(rate)
     return to_power_of_gamma(law, one, one, -torch.log(rate), -torch.log(rate))
 
 
-def to_inverse_gamma(law: LogLaw, q: Distribution) -> Tensor:
+def to_inverse_gamma(law: LogLaw, q: Distribution) -> Answer:
     """The power −1."""
     b, rate = read(q, "concentration", "rate")
     return to_power_of_gamma(law, b, -torch.ones_like(b), log_ratio(rate, b), torch.log(rate))
 
 
-def to_half_normal(law: LogLaw, q: Distribution) -> Tensor:
+def to_half_normal(law: LogLaw, q: Distribution) -> Answer:
     """x²/2σ² is a Gamma of concentration ½."""
     (scale,) = read(q, "scale")
     half, log_scale = torch.full_like(scale, 0.5), torch.log(scale)
     return to_power_of_gamma(law, half, 4 * half, log_scale, log_scale + 0.5 * math.log(2))
 
 
-def to_weibull(law: LogLaw, q: Distribution) -> Tensor:
+def to_weibull(law: LogLaw, q: Distribution) -> Answer:
     """(x/λ)^k is an Exponential."""
     scale, k = read(q, "scale", "concentration")
     return to_power_of_gamma(law, torch.ones_like(k), k, torch.log(scale), torch.log(scale))
 
 
-def to_normal(law: LogLaw, q: Distribution) -> Tensor:
+def to_normal(law: LogLaw, q: Distribution) -> Answer:
     """Mean and variance of x: Var x/(E x)² = e^D − 1, D = A(2) − 2A(1) = τ²·(1 + 2r(2) − r(1))."""
     loc, scale = read(q, "loc", "scale")
     one = torch.ones_like(law.precision)
     first, second = law.excess(one), law.excess(2 * one)
-    log_mean = law.mean + (1 + first.r) / law.precision / 2
-    width = (1 + 2 * second.r - first.r) / law.precision
+    log_mean = law.mean + first.ratio / law.precision / 2
+    width = (2 * second.ratio - first.ratio) / law.precision
     finite = first.finite & second.finite & (log_mean + width / 2 < _LARGEST)
-    r1, r2, precision, deviation = (
-        torch.where(finite, x, 1.0) for x in (first.r, second.r, law.precision, law.deviation)
-    )
+    first, second = first.where_finite(finite), second.where_finite(finite)
+    precision, deviation = (torch.where(finite, x, 1.0) for x in (law.precision, law.deviation))
     log_mean = torch.where(finite, log_mean, 0.0)
-    bend = 2 * r2 - r1
-    width = (1 + bend) / precision
-    log_rise = log_expm1_ratio(width)
-    log_bend = torch.log1p(bend) + log_rise
-    negentropy = ((1 + r1) / precision + log_bend) / 2 + law.negentropy
+    bend = excess_of(2 * second.ratio - first.ratio)._replace(r=2 * second.r - first.r)
+    log_bend = bend.log() + log_expm1_ratio(bend.ratio / precision)
+    negentropy = (first.ratio / precision + log_bend) / 2 + law.negentropy
     log_width = 2 * (log_mean + log_ratio(deviation, scale)) + log_bend
-    total = negentropy + (expm1mx(log_width) + (_exp_less(log_mean, loc) / scale) ** 2) / 2
-    return settled(torch.where(finite, total, torch.inf))
+    offset = _exp_less(log_mean, loc) / scale
+    total = negentropy + (expm1mx(log_width) + offset**2) / 2
+    by_offset = offset.abs() * (torch.exp(log_mean) * (1 + law.mean.abs()) + loc.abs()) / scale
+    by_width = torch.expm1(log_width).abs() * (1 + 2 * law.mean.abs() + log_width.abs())
+    sizes = total + law.negentropy.abs() + log_bend.abs() + by_offset + by_width
+    return rounded(settled(torch.where(finite, total, torch.inf)), sizes)
 
 
 def _exp_less(x: Tensor, y: Tensor) -> Tensor:
@@ -136,7 +158,7 @@ def _exp_less(x: Tensor, y: Tensor) -> Tensor:
     )
 
 
-TARGETS: dict[type[Distribution], Callable[[LogLaw, Distribution], Tensor]] = {
+TARGETS: dict[type[Distribution], Callable[[LogLaw, Distribution], Answer]] = {
     Exponential: to_exponential,
     Gamma: to_gamma,
     HalfNormal: to_half_normal,

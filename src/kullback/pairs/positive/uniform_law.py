@@ -15,7 +15,7 @@ from torch.distributions import Distribution
 from kullback._core.special._derivatives import attach, split_point
 from kullback.pairs.log_sinhc import log_sinhc, log_sinhc_bregman, log_sinhc_slopes
 from kullback.pairs.parameters import read
-from kullback.pairs.positive.law import Excess, LogLaw
+from kullback.pairs.positive.law import Excess, LogLaw, excess_of
 from kullback.pairs.ratios import log_ratio
 from kullback.special import log1mexp
 
@@ -35,7 +35,7 @@ def of_uniform(p: Distribution) -> LogLaw:
 
     def excess(c: Tensor) -> Excess:
         divergence = _bregman(length, length * (1 + c), (length * c).detach())
-        return Excess(2 * divergence / (c * c * spread) - 1, ~inside | some | (c > -1))
+        return excess_of(2 * divergence / (c * c * spread), ~inside | some | (c > -1))
 
     # E s = 1 − Λ/(e^Λ − 1); the entropy of s is E s + log(1 − e^(−Λ)).
     drop = 1 - length * torch.exp(-length) / -torch.expm1(-length)
