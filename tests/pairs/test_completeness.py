@@ -20,7 +20,11 @@ FORMULAS = [rule for rule in RULES if rule.p.__name__ not in ("ExponentialFamily
 # The logit-space twin of a relaxed family is the same law before its last bijection; it shares that family's file.
 SHARED = {"LogitRelaxedBernoulli": "relaxed_bernoulli", "ExpRelaxedCategorical": "relaxed_one_hot_categorical"}
 # One integral serves two q and fills a file of its own.
-BESIDE = {("Normal", "StudentT"): "normal_heavy_tails", ("Normal", "Cauchy"): "normal_heavy_tails"}
+BESIDE = {
+    ("Normal", "StudentT"): "normal_heavy_tails",
+    ("Normal", "Cauchy"): "normal_heavy_tails",
+    ("Dirichlet", "LogisticNormal"): "stick_breaking",
+}
 # Infinite whatever the parameters; nothing to compute.
 INFINITE = {("Cauchy", "Normal")} | {(p.__name__, q.__name__) for p, q in infinite._PAIRS}
 # One formula for many pairs, put together from what is known of p and what q asks for.

@@ -119,10 +119,11 @@ def of_half_cauchy(p: Distribution) -> LogLaw:
     return LogLaw(torch.log(scale), zero + math.pi / 2, zero + 4 / math.pi**2, zero, zero + negentropy, excess)
 
 
-def of_fisher_snedecor(p: Distribution) -> LogLaw:
-    """The ratio of two Gammas of mean 1, a = df1/2 and b = df2/2; H(y) = log B(a,b) − aψ(a) − bψ(b) + (a+b)ψ(a+b)."""
-    df1, df2 = read(p, "df1", "df2")
-    a, b = df1 / 2, df2 / 2
+def of_odds(a: Tensor, b: Tensor, log_unit: Tensor) -> LogLaw:
+    """x/unit is the ratio of two Gammas of mean 1, the odds of a Beta(a, b) in units of a/b.
+
+    H(y) = log B(a,b) − aψ(a) − bψ(b) + (a+b)ψ(a+b) and ψ(x) − log x = −1/(2x) + R'(x).
+    """
     share_a, share_b = b / (a + b), a / (a + b)
 
     def excess(c: Tensor) -> Excess:
@@ -131,14 +132,19 @@ def of_fisher_snedecor(p: Distribution) -> LogLaw:
         return Excess(r, ratio, down.finite & up.finite)
 
     def log_moment(c: Tensor) -> Tensor:
-        return lgamma_rise(a, c) + lgamma_rise(b, -c)
+        return c * log_unit + lgamma_rise(a, c) + lgamma_rise(b, -c)
 
     rests = [0.5 / x + x * binet(x, 2) for x in (a, b)]
-    # ψ(x) − log x = −1/(2x) + R'(x).
-    mean = (binet(a, 1) - 0.5 / a) - (binet(b, 1) - 0.5 / b)
+    mean = log_unit + (binet(a, 1) - 0.5 / a) - (binet(b, 1) - 0.5 / b)
     negentropy = _stirling_rest(a) + _stirling_rest(b) - _stirling_rest(a + b)
     rest, precision = share_a * rests[0] + share_b * rests[1], a * share_a
     return LogLaw(mean, torch.rsqrt(precision), precision, rest, negentropy, excess, log_moment)
+
+
+def of_fisher_snedecor(p: Distribution) -> LogLaw:
+    """The ratio of two Gammas of mean 1 itself."""
+    df1, df2 = read(p, "df1", "df2")
+    return of_odds(df1 / 2, df2 / 2, torch.zeros_like(df1 + df2))
 
 
 def of_kumaraswamy(p: Distribution) -> LogLaw:

@@ -55,7 +55,11 @@ def rounded(value: Tensor, sizes: Tensor) -> Answer:
 
 def to_log_normal(law: LogLaw, q: Distribution) -> Answer:
     """Log x against a Normal."""
-    loc, scale = read(q, "loc", "scale")
+    return log_to_normal(law, *read(q, "loc", "scale"))
+
+
+def log_to_normal(law: LogLaw, loc: Tensor, scale: Tensor) -> Answer:
+    """Log x against a Normal of these parameters."""
     log_rest = torch.log1p(law.rest)
     log_width = 2 * log_ratio(law.deviation, scale) + log_rest
     offset = (law.mean - loc) / scale
