@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution
+from torch.distributions import Distribution, TransformedDistribution
 
 from kullback._core.errors import InputTypeError, NoRouteError, ShapeError, explain_problem
 from kullback.pairs import registry, support
@@ -231,7 +231,16 @@ def _no_route(p: Distribution, q: Distribution) -> str:
         )
     return explain_problem(
         f"No closed form, integral or series for KL({name_p} || {name_q}).",
-        got=f"p = {name_p}, q = {name_q}",
+        got=f"p = {_named(p)}, q = {_named(q)}",
         expected=f"with p = {name_p}, one of these q: {', '.join(covered) if covered else 'none is covered'}",
         instead=f"@register_kl({name_p}, {name_q}) above your own formula, or estimate it from samples (estimate_kl)",
     )
+
+
+def _named(distribution: Distribution) -> str:
+    """The class, and what a TransformedDistribution is made of."""
+    name = type(distribution).__name__
+    if type(distribution) is not TransformedDistribution:
+        return name
+    maps = ", ".join(type(t).__name__ for t in distribution.transforms)
+    return f"{name}({_named(distribution.base_dist)}, [{maps}])"

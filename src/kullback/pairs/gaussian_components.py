@@ -20,7 +20,7 @@ from torch.distributions import (
     Normal,
 )
 
-from kullback.pairs.densities.mixture import log_shares
+from kullback.pairs.densities.shares import log_shares
 from kullback.pairs.parameters import working
 
 
