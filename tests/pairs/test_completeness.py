@@ -8,6 +8,7 @@ import pytest
 
 import kullback
 from kullback.pairs import infinite, registry
+from kullback.pairs.absolute_moment import kl_to_laplace
 from kullback.pairs.infinite import kl_infinite
 from kullback.pairs.positive.routes import kl_through_logarithm
 
@@ -24,11 +25,14 @@ BESIDE = {
     ("Normal", "StudentT"): "normal_heavy_tails",
     ("Normal", "Cauchy"): "normal_heavy_tails",
     ("Dirichlet", "LogisticNormal"): "stick_breaking",
+    ("GeneralizedPareto", "Exponential"): "generalized_pareto_moments",
+    ("GeneralizedPareto", "HalfNormal"): "generalized_pareto_moments",
+    ("GeneralizedPareto", "Normal"): "generalized_pareto_moments",
 }
 # Infinite whatever the parameters; nothing to compute.
 INFINITE = {("Cauchy", "Normal")} | {(p.__name__, q.__name__) for p, q in infinite._PAIRS}
 # One formula for many pairs, put together from what is known of p and what q asks for.
-SHARED_FORMULAS = {kl_infinite, kl_through_logarithm}
+SHARED_FORMULAS = {kl_infinite, kl_through_logarithm, kl_to_laplace}
 # Infinite or elementary but for a handful of certain outcomes; their tests write those out.
 BY_HAND = {
     ("Bernoulli", "Binomial"),

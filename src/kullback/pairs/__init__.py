@@ -1,6 +1,7 @@
 """You hold two distributions. KL(p ‖ every q) sits in the file named after p; importing it registers its formulas."""
 
 from kullback.pairs import (
+    absolute_moment,
     bernoulli,
     beta,
     binomial,
@@ -15,6 +16,7 @@ from kullback.pairs import (
     gamma,
     gaussian_mixture_bounds,
     generalized_pareto,
+    generalized_pareto_moments,
     geometric,
     gumbel,
     half_cauchy,
@@ -54,6 +56,7 @@ from kullback.pairs.table import Pair, coverage
 __all__ = [
     "KLResult",
     "Pair",
+    "absolute_moment",
     "bernoulli",
     "beta",
     "binomial",
@@ -69,6 +72,7 @@ __all__ = [
     "gamma",
     "gaussian_mixture_bounds",
     "generalized_pareto",
+    "generalized_pareto_moments",
     "geometric",
     "gumbel",
     "half_cauchy",

@@ -18,8 +18,9 @@ from torch.distributions import Distribution
 
 from kullback.pairs.parameters import read
 from kullback.pairs.positive.law import LogLaw, lgamma_excess
-from kullback.pairs.positive.targets import Answer, rounded, to_exponential, to_weibull
+from kullback.pairs.positive.targets import to_exponential, to_weibull
 from kullback.pairs.products import log_quotient
+from kullback.pairs.roundings import Answer, rounded
 from kullback.special import digamma, expm1mx, log1pmx
 
 _NEAR = 0.5

@@ -13,8 +13,9 @@ from torch.distributions import Distribution
 
 from kullback.pairs.positive.laws import LAWS
 from kullback.pairs.positive.near_exponential import exponential_weibull, gamma_weibull, weibull_exponential
-from kullback.pairs.positive.targets import TARGETS, Answer
+from kullback.pairs.positive.targets import TARGETS
 from kullback.pairs.registry import register
+from kullback.pairs.roundings import Answer
 
 F = TypeVar("F")
 

@@ -33,24 +33,13 @@ from kullback.pairs.parameters import read
 from kullback.pairs.positive.law import LogLaw, excess_of, log_expm1_ratio
 from kullback.pairs.products import settled
 from kullback.pairs.ratios import log_ratio
+from kullback.pairs.roundings import Answer, rounded
 from kullback.special import binet, expm1mx
 
 # Moments beyond e^this are infinite as far as float64 knows.
 _LARGEST = 709.0
 # From this excess on a moment is computed as it is, not from E log x and the excess.
 _WIDE = 1.0
-
-
-# How many roundings of the size of a term its computation adds up to: observed below 2, doubled.
-_ROUNDINGS = 4 * torch.finfo(torch.float64).eps
-
-Answer = tuple[Tensor, Tensor]
-
-
-def rounded(value: Tensor, sizes: Tensor) -> Answer:
-    """The value and what roundings of terms of these sizes can change it by."""
-    finite = value.isfinite()
-    return value, torch.where(finite, _ROUNDINGS * torch.where(finite, sizes, 0.0).detach(), 0.0)
 
 
 def to_log_normal(law: LogLaw, q: Distribution) -> Answer:
