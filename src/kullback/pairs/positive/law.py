@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from kullback._core.gauss_legendre import gauss_legendre
 from kullback.pairs.ratios import log_ratio
 from kullback.special import binet, expm1mx, lgamma_bregman, log1mexp
 
@@ -76,15 +76,7 @@ class LogLaw(NamedTuple):
     log_moment: Callable[[Tensor], Tensor] | None = None
 
 
-def _nodes() -> tuple[list[float], list[float]]:
-    """Gauss–Legendre nodes t on [0, 1] and weights times (1 − t)."""
-    nodes, weights = np.polynomial.legendre.leggauss(_COUNT)
-    t = (nodes + 1) / 2
-    return t.tolist(), (weights / 2 * (1 - t)).tolist()
-
-
-# Made on import: Dynamo, which follows the functions below, must not follow this.
-_NODES = _nodes()
+_RULE = gauss_legendre(_COUNT)
 
 
 def lgamma_excess(a: Tensor, step: Tensor) -> Excess:
@@ -97,14 +89,14 @@ def lgamma_excess(a: Tensor, step: Tensor) -> Excess:
     finite = step > -a
     w = step / a
     near = w.abs() <= _NEAR
-    times, weights = (torch.tensor(part, dtype=a.dtype, device=a.device) for part in _NODES)
+    times, weights = (torch.tensor(part, dtype=a.dtype, device=a.device) for part in _RULE)
     moved = torch.where(near, w, 0.0).unsqueeze(-1) * times
     x, column = 1 + moved, a.unsqueeze(-1)
     terms = 2 * column * binet(column * x, 2) + 1 / (column * x * x) - 2 * moved / x
     far = finite & ~near
     start, stop = torch.where(far, a, 1.0), torch.where(far, a + step, 2.0)
     direct = 2 * lgamma_bregman(start, stop) / torch.where(far, w * step, 1.0)
-    close = (weights * terms).sum(-1)
+    close = (weights * (1 - times) * terms).sum(-1)
     return Excess(torch.where(near, close, direct - 1), torch.where(near, 1 + close, direct), finite)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from kullback._core.special._derivatives import attach, split_point
-from kullback.pairs.log_sinhc import log_sinhc, log_sinhc_bregman, log_sinhc_slopes
+from kullback.pairs.log_sinhc import log_sinhc, log_sinhc_bregman
 from kullback.pairs.parameters import read
 from kullback.pairs.positive.law import Excess, LogLaw, excess_of
 from kullback.pairs.ratios import log_ratio
@@ -48,8 +48,8 @@ def of_uniform(p: Distribution) -> LogLaw:
 def _spread(length: Tensor) -> Tensor:
     """Var s = Λ²·B″(Λ)."""
     point, step = split_point(length)
-    _, bend, third = log_sinhc_slopes(point)
-    return length * length * attach(bend, [step], [third], [log_sinhc(point, 4)])
+    bend, third, fourth = (log_sinhc(point, order) for order in (2, 3, 4))
+    return length * length * attach(bend, [step], [third], [fourth])
 
 
 def _bregman(start: Tensor, stop: Tensor, difference: Tensor) -> Tensor:
@@ -57,7 +57,6 @@ def _bregman(start: Tensor, stop: Tensor, difference: Tensor) -> Tensor:
     start, stop, difference = torch.broadcast_tensors(start, stop, difference)  # type: ignore[no-untyped-call]
     (a, a_step), (b, b_step) = split_point(start), split_point(stop)
     value, rise = log_sinhc_bregman(a, b, difference)
-    _, bend_a, third_a = log_sinhc_slopes(a)
-    _, bend_b, _ = log_sinhc_slopes(b)
+    bend_a, third_a, bend_b = log_sinhc(a, 2), log_sinhc(a, 3), log_sinhc(b, 2)
     first = (-difference * bend_a, rise)
     return attach(value, [a_step, b_step], first, (bend_a - difference * third_a, -bend_a, bend_b))
