@@ -65,6 +65,7 @@ class LogLaw(NamedTuple):
         excess: Of a power c.
         log_moment: log E x^c for wide laws, where E log x is large and the excess nearly cancels it; None if it never
             does.
+        blur: Roundings that the excess and the variance carry beyond those of any other number, relative to themselves.
     """
 
     mean: Tensor
@@ -74,6 +75,7 @@ class LogLaw(NamedTuple):
     negentropy: Tensor
     excess: Callable[[Tensor], Excess]
     log_moment: Callable[[Tensor], Tensor] | None = None
+    blur: Tensor | float = 0.0
 
 
 _RULE = gauss_legendre(_COUNT)

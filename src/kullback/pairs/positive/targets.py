@@ -54,7 +54,7 @@ def log_to_normal(law: LogLaw, loc: Tensor, scale: Tensor) -> Answer:
     offset = (law.mean - loc) / scale
     value = law.negentropy + (log_rest + expm1mx(log_width) + offset**2) / 2
     by_offset = offset.abs() * (law.mean.abs() + loc.abs()) / scale
-    by_width = torch.expm1(log_width).abs() * (1 + log_width.abs())
+    by_width = torch.expm1(log_width).abs() * (1 + law.blur + log_width.abs()) + law.blur
     return rounded(value, value + law.negentropy.abs() + log_rest.abs() + by_offset + by_width)
 
 
@@ -64,7 +64,7 @@ def to_power_of_gamma(law: LogLaw, b: Tensor, power: Tensor, log_centre: Tensor,
     excess = power * power / law.precision * relative.ratio / 2
     log_over_b = power * (law.mean - log_centre) + excess
     log_mean = power * (law.mean - log_scale) + excess
-    known_to = (power * law.mean).abs() + excess
+    known_to = (power * law.mean).abs() + excess * (1 + law.blur)
     if law.log_moment is not None:
         moment = law.log_moment(power)
         wide = excess > _WIDE
@@ -83,7 +83,7 @@ def to_power_of_gamma(law: LogLaw, b: Tensor, power: Tensor, log_centre: Tensor,
     log_width = log_ratio(b * power * power, law.precision) + log_relative
     total = means + expm1mx(log_width) / 2 + (binet(b) + law.negentropy + log_relative / 2)
     by_mean = (b * torch.expm1(log_over_b)).abs() * (1 + known_to + (power * log_scale).abs())
-    by_width = torch.expm1(log_width).abs() * (1 + log_width.abs())
+    by_width = torch.expm1(log_width).abs() * (1 + law.blur + log_width.abs()) + law.blur
     sizes = total + by_mean + by_width + binet(b) + law.negentropy.abs() + log_relative.abs()
     return rounded(settled(torch.where(finite, total, torch.inf)), sizes)
 
@@ -137,8 +137,9 @@ def to_normal(law: LogLaw, q: Distribution) -> Answer:
     log_width = 2 * (log_mean + log_ratio(deviation, scale)) + log_bend
     offset = _exp_less(log_mean, loc) / scale
     total = negentropy + (expm1mx(log_width) + offset**2) / 2
-    by_offset = offset.abs() * (torch.exp(log_mean) * (1 + law.mean.abs()) + loc.abs()) / scale
-    by_width = torch.expm1(log_width).abs() * (1 + 2 * law.mean.abs() + log_width.abs())
+    known_to = law.mean.abs() + (1 + law.blur) * first.ratio / precision
+    by_offset = offset.abs() * (torch.exp(log_mean) * (1 + known_to) + loc.abs()) / scale
+    by_width = torch.expm1(log_width).abs() * (1 + 2 * known_to + log_width.abs()) + law.blur
     sizes = total + law.negentropy.abs() + log_bend.abs() + by_offset + by_width
     return rounded(settled(torch.where(finite, total, torch.inf)), sizes)
 
