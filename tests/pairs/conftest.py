@@ -15,5 +15,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         case = getattr(item, "callspec", None) and item.callspec.params.get("case")
         if not case or "compiles" not in item.name:
             continue
-        if {case.p.__name__, case.q.__name__} & SLOW_TO_TRACE:
+        if item.module.__name__.endswith("test_positive") or {case.p.__name__, case.q.__name__} & SLOW_TO_TRACE:
             item.add_marker(pytest.mark.slow)

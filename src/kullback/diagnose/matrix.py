@@ -18,7 +18,7 @@ _LEGEND = {
     "integral": "one-dimensional integral",
     "series": "series",
     "user": "your own formula",
-    "infinite": "infinite: p has mass where q has none",
+    "infinite": "infinite: p has mass where q has none, or a tail that is too heavy",
     "": "no route",
 }
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution, Independent
+from torch.distributions import Distribution, Independent, TransformedDistribution
 
 from kullback._core.errors import InputTypeError, NoRouteError, ShapeError, explain_problem
 from kullback.pairs import quick, registry, support
@@ -20,7 +21,8 @@ class KLResult(NamedTuple):
     Attributes:
         value: KL(p ‖ q), one per batch element.
         error: How far `value` may be from the truth; see `certified`.
-        method: "closed form", "integral", "series", "infinite" or "user".
+        method: "closed form", "integral", "series", "infinite", "user" or, where there is no value but an interval that
+            contains it, "bounds": `value` is its middle then and `error` half its width.
         certified: True if `error` is a rigorous bound, False if it is an estimate.
     """
 
@@ -89,16 +91,48 @@ def _of_independent(p: Distribution, q: Distribution) -> Tensor | None:
 def kl_with_error(p: Distribution, q: Distribution) -> KLResult:
     """KL(p ‖ q) with its error and the method that gave it.
 
+    For Gaussian mixtures in several dimensions, whose divergence has no deterministic answer, an interval that contains
+    it: its middle and half its width.
+
     Example:
         >>> from torch.distributions import Normal
         >>> kl_with_error(Normal(0.0, 1.0), Normal(1.0, 2.0)).method
         'closed form'
     """
+    bounding = _bounding(p, q)
+    if bounding is not None:
+        return bounding(p, q)
     value, error, method = _rounded(p, q)
     # A closed form is right to the rounding of its dtype; nothing is better than that.
     rounding = torch.where(value.isinf(), 0.0, value.detach().abs() * 4 * torch.finfo(value.dtype).eps)
     error = rounding if error is None else torch.maximum(error, rounding)
     return KLResult(value, error, method, certified=method == "infinite")
+
+
+class Bounding(NamedTuple):
+    """Bounds for pairs that have no route.
+
+    Attributes:
+        applies: Whether they answer a pair.
+        result: The interval.
+    """
+
+    applies: Callable[[Distribution, Distribution], bool]
+    result: Callable[[Distribution, Distribution], KLResult]
+
+
+_boundings: list[Bounding] = []
+
+
+def bound_generally(bounding: Bounding) -> None:
+    """Ask these bounds in `kl_with_error` whenever a pair of objects has no route."""
+    _boundings.append(bounding)
+
+
+def _bounding(p: Distribution, q: Distribution) -> Callable[[Distribution, Distribution], KLResult] | None:
+    check_pair(p, q)
+    found = next((bounding.result for bounding in _boundings if bounding.applies(p, q)), None)
+    return None if found is None or registry.find_for(p, q) is not None else found
 
 
 def kl_method(p: Distribution, q: Distribution) -> str | None:
@@ -220,9 +254,25 @@ def infinite_everywhere(p: Distribution, q: Distribution) -> Tensor:
 def _no_route(p: Distribution, q: Distribution) -> str:
     name_p, name_q = type(p).__name__, type(q).__name__
     covered = sorted({rule.q.__name__ for rule in registry.rules() if isinstance(p, rule.p)})
+    if _bounding(p, q) is not None:
+        return explain_problem(
+            f"No closed form, integral or series for KL({name_p} || {name_q}) over vectors.",
+            got=f"p = {name_p}, q = {name_q}, events of shape {tuple(p.event_shape)}",
+            expected="a pair whose divergence can be computed; of this one only bounds are known",
+            instead="kl_with_error(p, q) for an interval that contains it, estimate_kl(p, q) for an estimate",
+        )
     return explain_problem(
         f"No closed form, integral or series for KL({name_p} || {name_q}).",
-        got=f"p = {name_p}, q = {name_q}",
+        got=f"p = {_named(p)}, q = {_named(q)}",
         expected=f"with p = {name_p}, one of these q: {', '.join(covered) if covered else 'none is covered'}",
         instead=f"@register_kl({name_p}, {name_q}) above your own formula, or estimate it from samples (estimate_kl)",
     )
+
+
+def _named(distribution: Distribution) -> str:
+    """The class, and what a TransformedDistribution is made of."""
+    name = type(distribution).__name__
+    if type(distribution) is not TransformedDistribution:
+        return name
+    maps = ", ".join(type(t).__name__ for t in distribution.transforms)
+    return f"{name}({_named(distribution.base_dist)}, [{maps}])"

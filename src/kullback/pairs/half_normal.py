@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
+import torch
 from torch import Tensor
-from torch.distributions import HalfNormal
+from torch.distributions import Gumbel, HalfNormal
 
 from kullback.pairs.parameters import read
+from kullback.pairs.products import settled
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
+from kullback.pairs.roundings import Answer, rounded
 from kullback.special import expm1mx
 
 
@@ -17,3 +22,27 @@ from kullback.special import expm1mx
 def kl_half_normal_half_normal(p: HalfNormal, q: HalfNormal) -> Tensor:
     """The Normals centred at 0."""
     return expm1mx(2 * log_ratio(*read(p, "scale"), *read(q, "scale"))) / 2
+
+
+@register(
+    HalfNormal,
+    Gumbel,
+    source="φ(L) + log erfcx(t/√2) + t√(2/π) − log t + ½log(2e/π), L = μ/β + log erfcx(t/√2), t = σ/β",
+)
+def kl_half_normal_gumbel(p: HalfNormal, q: Gumbel) -> Answer:
+    """E e^(−x/β) = 2e^(t²/2)·Φ(−t) = erfcx(t/√2)."""
+    (scale_p,), (loc, scale) = read(p, "scale"), read(q, "loc", "scale")
+    t = scale_p / scale
+    x = t * math.sqrt(0.5)
+    small = x < 1
+    near, far = torch.where(small, x, 0.0), torch.where(small, 1.0, x)
+    log_near = near * near + torch.log1p(-torch.erf(near))
+    log_moment = torch.where(small, log_near, torch.log(torch.special.erfcx(far)))
+    log_mgf = loc / scale + log_moment
+    finite = log_mgf < 709.0
+    log_mgf = torch.where(finite, log_mgf, 0.0)
+    mean = t * math.sqrt(2 / math.pi)
+    value = expm1mx(log_mgf) + (log_moment + mean) - torch.log(t) + 0.5 * math.log(2 * math.e / math.pi)
+    sizes = value + torch.expm1(log_mgf).abs() * (1 + (loc / scale).abs() + log_moment.abs())
+    sizes = sizes + log_moment.abs() + mean + torch.log(t).abs()
+    return rounded(settled(torch.where(finite, value, torch.inf)), sizes)

@@ -6,12 +6,14 @@ import math
 
 import torch
 from torch import Tensor
-from torch.distributions import Laplace, Normal
+from torch.distributions import Gumbel, Laplace, Normal
 
 from kullback.pairs.moments import kl_to_normal
 from kullback.pairs.parameters import read
+from kullback.pairs.products import settled
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
+from kullback.pairs.roundings import Answer, rounded
 from kullback.special import expm1mx
 
 _NEGENTROPY = 0.5 * math.log(math.pi) - 0.5
@@ -40,3 +42,22 @@ def kl_laplace_normal(p: Laplace, q: Normal) -> Tensor:
     """The variance of a Laplace is 2b²."""
     loc, scale = read(p, "loc", "scale")
     return kl_to_normal(_NEGENTROPY, math.sqrt(2) * scale, loc - read(q, "loc")[0], q)
+
+
+@register(Laplace, Gumbel, source="φ(L) − log(2t(1 − t²)), L = −Δμ/β − log(1 − t²), t = b/β; infinite if t ≥ 1")
+def kl_laplace_gumbel(p: Laplace, q: Gumbel) -> Answer:
+    """E e^(−z) = e^L; the second term has the minimum 0.26 at t = 1/√3."""
+    loc_p, scale_p = read(p, "loc", "scale")
+    loc_q, scale_q = read(q, "loc", "scale")
+    finite = scale_p < scale_q
+    t = torch.where(finite, scale_p / scale_q, 0.5)
+    small = t < 0.5
+    near, far = torch.where(small, t, 0.0), torch.where(small, 0.5, t)
+    log_rest = torch.where(small, torch.log1p(-near * near), torch.log1p(-far) + torch.log1p(far))
+    log_mgf = -(loc_p - loc_q) / scale_q - log_rest
+    finite = finite & (log_mgf < 709.0)
+    log_mgf = torch.where(finite, log_mgf, 0.0)
+    value = expm1mx(log_mgf) - log_rest - torch.log(2 * t)
+    known_to = 1 + (loc_p / scale_q).abs() + (loc_q / scale_q).abs() + log_rest.abs()
+    sizes = value + torch.expm1(log_mgf).abs() * known_to + log_rest.abs() + torch.log(2 * t).abs()
+    return rounded(settled(torch.where(finite, value, torch.inf)), sizes)

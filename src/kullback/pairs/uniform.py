@@ -6,7 +6,17 @@ import math
 
 import torch
 from torch import Tensor
-from torch.distributions import Beta, ContinuousBernoulli, Exponential, Gamma, Gumbel, Normal, Pareto, Uniform
+from torch.distributions import (
+    Beta,
+    ContinuousBernoulli,
+    Exponential,
+    Gamma,
+    Gumbel,
+    HalfNormal,
+    Normal,
+    Pareto,
+    Uniform,
+)
 
 from kullback._core.special._precision import horner
 from kullback.pairs.moments import kl_to_normal
@@ -14,6 +24,7 @@ from kullback.pairs.parameters import gives_logits, read
 from kullback.pairs.products import mean_term, settled, sum_of_products
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
+from kullback.pairs.roundings import Answer, rounded
 from kullback.special import binet, expm1mx, kl_div, lgamma_bregman, log1mexp, rel_entr
 
 _NEGENTROPY = 0.5 * math.log(2 * math.pi * math.e / 12)
@@ -43,6 +54,20 @@ def kl_uniform_normal(p: Uniform, q: Normal) -> Tensor:
     half = torch.full_like(low, 0.5)
     offset = sum_of_products((low, half), (high, half), (-loc, torch.ones_like(loc)))
     return kl_to_normal(_NEGENTROPY, (high - low) / math.sqrt(12), offset, q)
+
+
+@register(Uniform, HalfNormal, source="E x²/2σ² + ½log(π/2) + log(σ/w), E x² = m² + w²/12")
+def kl_uniform_half_normal(p: Uniform, q: HalfNormal) -> Answer:
+    """On the half-line m ≥ w/2, so that E x²/w² ≥ ⅓, and the least value over σ is at least 0.17."""
+    low, high = read(p, "low", "high")
+    (scale,) = read(q, "scale")
+    inside = low >= 0
+    low, high = torch.where(inside, low, 0.0), torch.where(inside, high, 1.0)
+    width = high - low
+    middle = low / width + 0.5
+    square = (middle * middle + 1 / 12) * (width / scale) ** 2
+    log_widths = log_ratio(width, scale)
+    return rounded(settled(square / 2 + 0.5 * math.log(math.pi / 2) - log_widths), square + 1 + log_widths.abs())
 
 
 @register(Uniform, Gumbel, source="φ(S − z) + S + 1 − log 2k, S = log(sinh k/k), k = w/2β, z = (m − μ)/β")

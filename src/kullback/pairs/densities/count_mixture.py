@@ -12,7 +12,8 @@ from torch.distributions import Distribution, MixtureSameFamily
 
 from kullback.pairs.densities import counts
 from kullback.pairs.densities.counts import CountLaw
-from kullback.pairs.densities.mixture import component_lift, log_shares
+from kullback.pairs.densities.mixture import component_lift
+from kullback.pairs.densities.nesting import flat
 from kullback.pairs.densities.reading import Given, Lift
 
 _FAMILIES: dict[type[Distribution], Callable[[Given], CountLaw]] = {
@@ -28,7 +29,7 @@ _FAMILIES: dict[type[Distribution], Callable[[Given], CountLaw]] = {
 def countable(distribution: Distribution) -> bool:
     """Whether `describe_counts` knows the law."""
     if isinstance(distribution, MixtureSameFamily):
-        return _family(distribution.component_distribution) is not None
+        return countable(distribution.component_distribution)
     return _family(distribution) is not None
 
 
@@ -48,8 +49,9 @@ def _family(distribution: Distribution) -> Callable[[Given], CountLaw] | None:
 def _describe_mixture(mixture: MixtureSameFamily, lift: Lift) -> CountLaw:
     """Log Σ wᵢ fᵢ, components before the nodes."""
     inner = component_lift(lift)
-    part = describe_counts(mixture.component_distribution, inner)
-    log_share = inner(log_shares(mixture))
+    shares, component, merge = flat(mixture)
+    part = describe_counts(component, lambda tensor: inner(merge(tensor)))
+    log_share = inner(shares)
 
     def log_pmf(k: Tensor) -> Tensor:
         terms = log_share + part.log_pmf(k.unsqueeze(-2))

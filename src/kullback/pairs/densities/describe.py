@@ -12,6 +12,7 @@ from torch.distributions.relaxed_bernoulli import LogitRelaxedBernoulli
 from kullback.pairs.densities import half_line, interval, line, pareto
 from kullback.pairs.densities.law import Law
 from kullback.pairs.densities.mixture import describe_mixture
+from kullback.pairs.densities.nesting import as_mixture
 from kullback.pairs.densities.reading import Given, Lift
 from kullback.pairs.densities.transformed import describe_transformed, transformable
 
@@ -44,9 +45,9 @@ if hasattr(d, "GeneralizedPareto"):  # newer than the oldest torch supported
 
 def describable(distribution: Distribution) -> bool:
     """Whether `describe` knows the law."""
-    if isinstance(distribution, d.MixtureSameFamily):
-        inner = distribution.component_distribution
-        return not isinstance(inner, d.MixtureSameFamily) and describable(inner)
+    mixture = as_mixture(distribution)
+    if mixture is not None:
+        return describable(mixture.component_distribution)
     if _family(distribution) is not None:
         return True
     return _plainly_transformed(distribution) and describable(distribution.base_dist)
@@ -58,11 +59,10 @@ def in_family(distribution: Distribution) -> bool:
 
 
 def _plainly_transformed(distribution: Distribution) -> TypeGuard[d.TransformedDistribution]:
-    """A TransformedDistribution of numbers, not of a mixture."""
+    """A TransformedDistribution of numbers."""
     return (
         isinstance(distribution, d.TransformedDistribution)
         and not distribution.event_shape
-        and not isinstance(distribution.base_dist, d.MixtureSameFamily)
         and transformable(distribution)
     )
 
@@ -73,7 +73,7 @@ def describe(distribution: Distribution, lift: Lift) -> Law:
 
 
 def _describe(given: Given) -> Law:
-    if isinstance(given.distribution, d.MixtureSameFamily):
+    if as_mixture(given.distribution) is not None:
         return describe_mixture(given, _describe)
     family = _family(given.distribution)
     return describe_transformed(given, _describe) if family is None else family(given)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution, MixtureSameFamily
+from torch.distributions import Distribution
 
 from kullback.integrate import (
     Integral,
@@ -29,7 +29,7 @@ from kullback.integrate import (
 from kullback.pairs.densities.chart import Mark
 from kullback.pairs.densities.describe import describe
 from kullback.pairs.densities.law import Law, LogDensity
-from kullback.pairs.densities.mixture import log_shares
+from kullback.pairs.densities.nesting import as_mixture, flat
 from kullback.pairs.densities.point import Point
 from kullback.pairs.parameters import tensors_of
 from kullback.pairs.visible import hidden, surely
@@ -43,6 +43,8 @@ _NARROWEST = 1e-280
 _CHUNK = 32768
 # Log-weights below this are 0, whatever they are multiplied with.
 NOWHERE = -1e13
+# Where tails are looked at.
+_OUT, _SWALLOWED = (15.0, 30.0, 60.0, 120.0), 1e12
 
 
 class Sample(NamedTuple):
@@ -98,10 +100,12 @@ class Expectation(NamedTuple):
 def pieces_of(p: Distribution, q: Distribution) -> Pieces:
     """Describe both laws in shapes that fit together."""
     frozen = not any(tensor.requires_grad for side in (p, q) for tensor in tensors_of(side))
-    if isinstance(p, MixtureSameFamily):
-        deep = _lift(2)
-        over = describe(p.component_distribution, _lift(1))
-        return Pieces(describe(p, deep), describe(q, deep), over, log_shares(p).unsqueeze(-1), frozen)
+    mixture = as_mixture(p)
+    if mixture is not None:
+        deep, beside = _lift(2), _lift(1)
+        shares, component, merge = flat(mixture)
+        over = describe(component, lambda tensor: beside(merge(tensor)))
+        return Pieces(describe(p, deep), describe(q, deep), over, shares.unsqueeze(-1), frozen)
     law = describe(p, _lift(1))
     return Pieces(law, describe(q, _lift(1)), law, None, frozen)
 
@@ -224,6 +228,29 @@ def _log_size(sample: Sample, *, follow_q: bool) -> Tensor:
     return torch.where(sample.log_weight > NOWHERE, log_size, -math.inf)
 
 
+def does_not_fall(pieces: Pieces) -> Tensor:
+    """Whether p·(1 + |log p/q|) stays up far out in p's coordinate, whose tails are exponential or lighter.
+
+    For laws whose tails are not known by parameters: from one place to another twice as far an integrable tail falls by
+    more than e. Places where the slope of a map has swallowed the density say nothing.
+    """
+    with torch.no_grad():
+        like = pieces.over.chart.locate((*pieces.over.bulk, *pieces.over.marks)[0])[0] * 0
+        found = torch.zeros_like(like, dtype=torch.bool)
+        for sign in (-1.0, 1.0):
+            places = sign * torch.tensor(_OUT, dtype=like.dtype, device=like.device) + like
+            sample = evaluate(pieces, places, torch.zeros_like(places))
+            size = _log_size(sample, follow_q=False)
+            known = (sample.log_p.abs() < _SWALLOWED) & (size > -math.inf)
+            stays = torch.zeros_like(size[..., :1], dtype=torch.bool)
+            for near in range(len(_OUT) - 1):
+                far = near + 1
+                kept = size[..., far : far + 1] > size[..., near:far] - 1
+                stays = torch.where(known[..., far : far + 1], kept, stays)
+            found = found | stays
+        return found
+
+
 def _located(pieces: Pieces, marks: Sequence[Mark]) -> tuple[Tensor, Tensor]:
     """Places and widths of marks in the coordinate of the nodes, stacked in the last dimension."""
     found = [pieces.over.chart.locate(mark) for mark in marks]
@@ -250,5 +277,13 @@ def evaluate(pieces: Pieces, y: Tensor, log_weight: Tensor) -> Sample:
     """Both densities at nodes."""
     point = pieces.over.chart.point(y)
     log_p = pieces.p.log_density(point).total()
-    own = log_p if pieces.log_share is None else pieces.over.log_density(point).total() + pieces.log_share
-    return Sample(own + point.log_jacobian + log_weight, log_p, pieces.q.log_density(point), point)
+    mass = _log_mass(pieces.over, point, log_p if pieces.log_share is None else None)
+    own = mass if pieces.log_share is None else mass + pieces.log_share
+    return Sample(own + log_weight, log_p, pieces.q.log_density(point), point)
+
+
+def _log_mass(law: Law, point: Point, log_density: Tensor | None) -> Tensor:
+    """log(p·dx/dy): of a mapped law in the coordinate before the map, whose slope takes no part in it."""
+    if law.inner is not None and point.origin is not None:
+        return _log_mass(law.inner, point.origin[1], None)
+    return (law.log_density(point).total() if log_density is None else log_density) + point.log_jacobian

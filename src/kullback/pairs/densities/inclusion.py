@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from kullback.pairs.densities.expectation import Pieces
+from kullback.pairs.densities.expectation import Pieces, does_not_fall
 from kullback.pairs.densities.tails import Tail, diverges
 from kullback.pairs.support import Bound
 
@@ -18,6 +18,8 @@ def is_infinite(pieces: Pieces) -> Tensor | bool:
     ends = ((p.lower, q.lower, p.lower_tails, q.lower_tails), (p.upper, q.upper, p.upper_tails, q.upper_tails))
     for end_p, end_q, tails_p, tails_q in ends:
         found = found | (_equal(end_p, end_q) & _diverge(tails_p, tails_q))
+    if p.unsure or q.unsure:
+        found = found | does_not_fall(pieces)
     if pieces.log_share is None:
         return found.squeeze(-1) if isinstance(found, Tensor) else found
     return (pieces.log_share.isfinite() & found).squeeze(-1).any(-1)

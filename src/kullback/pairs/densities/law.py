@@ -45,6 +45,8 @@ class Law(NamedTuple):
         bulk: Where the mass lies, if there are no marks there already.
         kinks: Points at which the density has no derivative.
         moving: Whether the ends depend on parameters.
+        inner: The law before the last map, if there is one and the chart is its chart followed by that map.
+        unsure: Whether the tails are those of a map that is known by its values only, and not listed.
     """
 
     chart: Chart
@@ -57,3 +59,5 @@ class Law(NamedTuple):
     bulk: Sequence[Mark] = ()
     kinks: tuple[Tensor, ...] = ()
     moving: bool = False
+    inner: Law | None = None
+    unsure: bool = False

@@ -168,5 +168,5 @@ class Generic(NamedTuple):
         return z
 
     def tail(self, tail: Tail, *, end: Bound) -> list[Tail]:  # noqa: ARG002
-        """Unknown: taken to be light."""
+        """Unknown; the law is marked unsure and its tails are looked at."""
         return []

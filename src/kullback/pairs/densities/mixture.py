@@ -7,35 +7,17 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.distributions import MixtureSameFamily
 
 from kullback.pairs.densities.chart import Mark
 from kullback.pairs.densities.law import Law, LogDensity
+from kullback.pairs.densities.nesting import as_mixture, flat
 from kullback.pairs.densities.point import Point
 from kullback.pairs.densities.reading import Given, Lift
 from kullback.pairs.densities.tails import Tail
-from kullback.pairs.parameters import gives_logits, read
 from kullback.pairs.support import Bound
 
 # The log-drop of a density that is 0: beyond anything a weight can make up for.
 _NOWHERE = 1e7
-
-
-def log_shares(mixture: MixtureSameFamily) -> Tensor:
-    """Logarithms of the weights, components last, in the batch shape of the mixture."""
-    weights = mixture.mixture_distribution
-    if gives_logits(weights):
-        (logs,) = read(weights, "logits")
-    else:
-        (probs,) = read(weights, "probs")
-        some = probs > 0
-        logs = torch.where(some, torch.log(torch.where(some, probs, 1.0)), -math.inf)
-    # log1p of the others' sum: against a weight of 1e-12 the share of the largest is 1 to twelve digits.
-    top, place = logs.max(-1, keepdim=True)
-    here = torch.arange(logs.shape[-1], device=logs.device) == place
-    others = torch.exp(torch.where(here, -math.inf, logs - top)).sum(-1, keepdim=True)
-    shares = logs - top - torch.log1p(others)
-    return shares.expand(*mixture.batch_shape, shares.shape[-1])
 
 
 def component_lift(lift: Lift) -> Lift:
@@ -46,11 +28,12 @@ def component_lift(lift: Lift) -> Lift:
 
 def describe_mixture(given: Given, describe: Callable[[Given], Law]) -> Law:
     """The law of the mixture from that of its components."""
-    mixture = given.distribution
-    assert isinstance(mixture, MixtureSameFamily)
+    mixture = as_mixture(given.distribution)
+    assert mixture is not None
     lift = component_lift(given.lift)
-    part = describe(Given(mixture.component_distribution, lift))
-    log_share = lift(log_shares(mixture))
+    shares, component, merge = flat(mixture)
+    part = describe(Given(component, lambda tensor: lift(merge(tensor))))
+    log_share = lift(shares)
 
     def log_density(point: Point) -> LogDensity:
         spread = point.spread()
@@ -77,6 +60,7 @@ def describe_mixture(given: Given, describe: Callable[[Given], Law]) -> Law:
         _joint(part.upper_tails, log_share),
         marks=[one for mark in [*part.marks, *part.bulk] for one in _each(mark)],
         moving=part.moving,
+        unsure=part.unsure,
         kinks=tuple(k for kink in [*part.kinks, *_moving_ends(part)] for k in kink.unbind(-2)),
     )
 

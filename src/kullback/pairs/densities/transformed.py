@@ -8,15 +8,18 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.distributions import TransformedDistribution, transforms
+from torch.distributions import TransformedDistribution, constraints, transforms
 
 from kullback.pairs.densities.chart import Chart, Mark
 from kullback.pairs.densities.exponential_maps import Exp, Logarithm, Power, Sigmoid
+from kullback.pairs.densities.half_line_maps import Softplus, Unsoftplus, Unsquash
 from kullback.pairs.densities.law import Law, LogDensity
 from kullback.pairs.densities.maps import Affine, Generic, Map
 from kullback.pairs.densities.point import Point
 from kullback.pairs.densities.reading import Given
 from kullback.pairs.parameters import working
+from kullback.pairs.support import Bound
+from kullback.pairs.visible import surely
 
 
 def flat(chain: list[transforms.Transform]) -> list[transforms.Transform]:
@@ -25,9 +28,29 @@ def flat(chain: list[transforms.Transform]) -> list[transforms.Transform]:
     return [t for part in parts for t in part]
 
 
+_KNOWN = (
+    transforms.AffineTransform,
+    transforms.ExpTransform,
+    transforms.PowerTransform,
+    transforms.SigmoidTransform,
+    transforms.SoftplusTransform,
+    transforms.TanhTransform,
+)
+
+
 def transformable(distribution: TransformedDistribution) -> bool:
-    """Whether every map is a bijection of numbers."""
-    return all(t.bijective and t.domain.event_dim == 0 for t in flat(distribution.transforms))
+    """Whether every map is a bijection of numbers that is known, or one of the line.
+
+    Of a map that is known by its values only, the distance to an end of its image is lost to rounding where it decides:
+    a distribution function rounds to 1.
+    """
+    return all(t.bijective and t.domain.event_dim == 0 and _keeps_distances(t) for t in flat(distribution.transforms))
+
+
+def _keeps_distances(transform: transforms.Transform) -> bool:
+    plain = transform.inv if isinstance(transform, transforms._InverseTransform) else transform
+    real = type(constraints.real)
+    return isinstance(plain, _KNOWN) or (isinstance(plain.domain, real) and isinstance(plain.codomain, real))
 
 
 class Carried(NamedTuple):
@@ -62,20 +85,35 @@ def describe_transformed(given: Given, describe: Callable[[Given], Law]) -> Law:
 
 
 def _map_of(transform: transforms.Transform, law: Law, given: Given) -> Map:
+    if isinstance(transform, transforms._InverseTransform):
+        return _inverse_of(transform.inv, given) or Generic(transform)
     if isinstance(transform, transforms.ExpTransform):
         return Exp(law.lower)
     if isinstance(transform, transforms.AffineTransform):
         loc, scale = (given.shaped(_number(part)) for part in (transform.loc, transform.scale))
         return Affine(loc, scale)
-    if isinstance(transform, transforms.SigmoidTransform):
-        return Sigmoid(0.0, 1.0, 1.0)
-    if isinstance(transform, transforms.TanhTransform):
-        return Sigmoid(-1.0, 2.0, 2.0)
     if isinstance(transform, transforms.PowerTransform):
         return Power(given.shaped(_number(transform.exponent)))
-    if isinstance(transform, transforms._InverseTransform) and isinstance(transform.inv, transforms.ExpTransform):
+    if isinstance(transform, transforms.SoftplusTransform):
+        return Softplus(law.lower)
+    return _SQUASHING.get(type(transform)) or Generic(transform)
+
+
+_SQUASHING = {transforms.SigmoidTransform: Sigmoid(0.0, 1.0, 1.0), transforms.TanhTransform: Sigmoid(-1.0, 2.0, 2.0)}
+
+
+def _inverse_of(transform: transforms.Transform, given: Given) -> Map | None:
+    if isinstance(transform, transforms.ExpTransform):
         return Logarithm()
-    return Generic(transform)
+    if isinstance(transform, transforms.AffineTransform):
+        loc, scale = (given.shaped(_number(part)) for part in (transform.loc, transform.scale))
+        return Affine(-loc / scale, 1 / scale)
+    if isinstance(transform, transforms.PowerTransform):
+        return Power(1 / given.shaped(_number(transform.exponent)))
+    if isinstance(transform, transforms.SoftplusTransform):
+        return Unsoftplus()
+    squashing = _SQUASHING.get(type(transform))
+    return None if squashing is None else Unsquash(squashing)
 
 
 def _number(value: float | Tensor) -> Tensor:
@@ -91,6 +129,9 @@ def _carried(law: Law, by: Map) -> Law:
         return LogDensity(level - slope, drop, log_drop)
 
     ends = [by.value(end) for end in (law.lower, law.upper)]
+    if isinstance(by, Affine) and not isinstance(law.lower, Tensor) and not isinstance(law.upper, Tensor):
+        # The line stays the line, whatever the sign of the scale; the tails change places with it.
+        ends = [law.lower, law.upper]
     tails = [
         [new for tail in old for new in by.tail(tail, end=end)]
         for old, end in ((law.lower_tails, law.lower), (law.upper_tails, law.upper))
@@ -106,6 +147,8 @@ def _carried(law: Law, by: Map) -> Law:
         bulk=[by.push_mark(mark) for mark in law.bulk],
         kinks=tuple(torch.as_tensor(by.value(kink)) for kink in law.kinks),
         moving=True,
+        inner=law,
+        unsure=law.unsure or isinstance(by, Generic),
     )
     if isinstance(by, Affine):
         return _oriented(carried, by.scale > 0)
@@ -114,24 +157,27 @@ def _carried(law: Law, by: Map) -> Law:
 
 def _oriented(law: Law, up: Tensor) -> Law:
     """Ends exchanged where the map is decreasing."""
-    low, high = (torch.as_tensor(end, dtype=torch.float64, device=up.device) for end in (law.lower, law.upper))
-    lower, upper = torch.where(up, low, high), torch.where(up, high, low)
-    masked = [
-        [tail._replace(where=mask if tail.where is None else tail.where & mask) for tail in tails]
-        for tails, mask in (
-            (law.lower_tails, up),
-            (law.upper_tails, ~up),
-            (law.upper_tails, up),
-            (law.lower_tails, ~up),
-        )
-    ]
+    lower, upper, lower_tails, upper_tails = law.lower, law.upper, law.lower_tails, law.upper_tails
+    if surely(~up):
+        lower, upper, lower_tails, upper_tails = upper, lower, upper_tails, lower_tails
+    elif not surely(up):
+        low, high = (torch.as_tensor(end, dtype=torch.float64, device=up.device) for end in (lower, upper))
+        lower, upper = torch.where(up, low, high), torch.where(up, high, low)
+        masked = [
+            [tail._replace(where=mask if tail.where is None else tail.where & mask) for tail in tails]
+            for tails, mask in ((lower_tails, up), (upper_tails, ~up), (upper_tails, up), (lower_tails, ~up))
+        ]
+        lower_tails, upper_tails = masked[0] + masked[1], masked[2] + masked[3]
     return law._replace(
         lower=_simple(lower, -math.inf),
         upper=_simple(upper, math.inf),
-        lower_tails=masked[0] + masked[1],
-        upper_tails=masked[2] + masked[3],
+        lower_tails=lower_tails,
+        upper_tails=upper_tails,
     )
 
 
-def _simple(end: Tensor, infinity: float) -> Tensor:
-    return torch.where(end.isinf(), infinity, end)
+def _simple(end: Bound, infinity: float) -> Bound:
+    """An end that is at infinity for all is a number, which says so to whatever map comes next."""
+    if not isinstance(end, Tensor):
+        return infinity if math.isinf(end) else end
+    return infinity if surely(end.isinf()) else torch.where(end.isinf(), infinity, end)

@@ -1,0 +1,204 @@
+"""Maps with two different ends, or from an interval to the line: softplus and back, logit, inverse tangent."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kullback.pairs.densities.chart import Mark
+from kullback.pairs.densities.exponential_maps import Exp, Logarithm, Sigmoid, exponentiated
+from kullback.pairs.densities.maps import on_line, plain_value
+from kullback.pairs.densities.point import CAP, Distance, Point
+from kullback.pairs.densities.soft import softplus
+from kullback.pairs.densities.tails import Kind, Tail
+from kullback.pairs.support import Bound
+from kullback.pairs.visible import surely
+from kullback.special import log1mexp
+
+_TINY = 1e-300
+
+
+class Softplus(NamedTuple):
+    """x = log(1 + e^z), e^z below 0 and z above; `lower` is where z begins."""
+
+    lower: Bound
+
+    def push(self, point: Point) -> Point:
+        """From z to x: the distance to 0 is known, or that to the image of the lower end."""
+        z = plain_value(point)
+        slope = -softplus(-z)
+        if isinstance(self.lower, Tensor):
+            one = torch.ones_like(self.lower)
+            rise = torch.exp(point.log_above(self.lower, one).clamp_max(CAP))
+            # log(1 + e^(l+r)) − log(1 + e^l) = log(1 + σ(l)(eʳ − 1)).
+            step = torch.sigmoid(self.lower)
+            log1p = torch.log1p(step * torch.expm1(rise.clamp_max(30.0)))
+            distance = torch.where(rise > 30, rise + torch.log(step.clamp_min(_TINY)), log1p)
+            return Point(
+                None,
+                Distance(softplus(self.lower), one, torch.log(distance.clamp_min(_TINY))),
+                None,
+                point.log_jacobian + slope,
+            )
+        zero = torch.zeros_like(z)
+        deep = z < -30
+        log = torch.where(deep, z, torch.log(softplus(torch.where(deep, 0.0, z))))
+        return Point(None, Distance(zero, zero + 1, log), None, point.log_jacobian + slope)
+
+    def pull(self, point: Point) -> tuple[Point, Tensor]:
+        """From x to z = x + log(1 − e^(−x))."""
+        zero = torch.zeros_like(point.log_jacobian)
+        log_x = point.log_above(zero, zero + 1)
+        deep = log_x < -30
+        x = torch.exp(torch.where(deep, 0.0, log_x).clamp_max(CAP))
+        z = torch.where(deep, log_x, x + log1mexp(-x))
+        slope = -softplus(-z)
+        if not isinstance(self.lower, Tensor):
+            return on_line(z, zero), slope
+        end = softplus(self.lower)
+        rise = torch.exp(point.log_above(end, torch.ones_like(end)).clamp_max(CAP))
+        # The inverse of the step above: r = log(1 + (e^d − 1)/σ(l)).
+        odds = torch.exp(softplus(-self.lower).clamp_max(CAP))
+        near = torch.log1p(torch.expm1(rise.clamp_max(30.0)) * odds)
+        back = torch.where(rise > 30, rise + softplus(-self.lower), near)
+        inner = Distance(self.lower, torch.ones_like(end), torch.log(back.clamp_min(_TINY)))
+        return Point(None, inner, None, zero), slope
+
+    def push_mark(self, mark: Mark) -> Mark:
+        """A mark of z in x."""
+        at, width = mark.on_line()
+        slope = torch.sigmoid(at)
+        return Mark(softplus(at), width * slope.clamp_min(_TINY))
+
+    def pull_mark(self, mark: Mark) -> Mark:
+        """A mark of x in z; near 0 as for the exponential."""
+        at, width = mark.on_line()
+        far = at > 1
+        inner = torch.where(far, at, 1.0)
+        beyond = Mark(inner + log1mexp(-inner), width / -torch.expm1(-inner))
+        near = Exp(-math.inf).pull_mark(mark)
+        return Mark(torch.where(far, beyond.at, near.at), torch.where(far, beyond.width, near.width))
+
+    def value(self, z: Bound) -> Bound:
+        """T(z)."""
+        if isinstance(z, Tensor):
+            return softplus(z)
+        return 0.0 if z == -math.inf else z
+
+    def back(self, x: Tensor) -> Tensor:
+        """T⁻¹(x)."""
+        x = x.clamp_min(_TINY)
+        return x + log1mexp(-x)
+
+    def tail(self, tail: Tail, *, end: Bound) -> list[Tail]:
+        """As of the exponential at −∞; at +∞ nothing changes."""
+        return exponentiated(tail) if not isinstance(end, Tensor) and end < 0 else [tail]
+
+
+class Unsquash(NamedTuple):
+    """The inverse of a sigmoid: logit, or the inverse hyperbolic tangent."""
+
+    of: Sigmoid
+
+    def push(self, point: Point) -> Point:
+        """From z in an interval to x on the line."""
+        x, slope = self.of.pull(point)
+        return x._replace(log_jacobian=point.log_jacobian - slope)
+
+    def pull(self, point: Point) -> tuple[Point, Tensor]:
+        """From x to z."""
+        zero = torch.zeros_like(point.log_jacobian)
+        z = self.of.push(point._replace(log_jacobian=zero))
+        return z._replace(log_jacobian=zero), -z.log_jacobian
+
+    def push_mark(self, mark: Mark) -> Mark:
+        """A mark of z in x."""
+        return self.of.pull_mark(mark)
+
+    def pull_mark(self, mark: Mark) -> Mark:
+        """A mark of x in z."""
+        return self.of.push_mark(mark)
+
+    def value(self, z: Bound) -> Bound:
+        """T(z); the ends of the interval are at infinity."""
+        lower, upper = self.of.lower, self.of.lower + self.of.width
+        at = torch.as_tensor(z, dtype=torch.float64)
+        for end, infinity in ((lower, -math.inf), (upper, math.inf)):
+            if surely(at == end):
+                return infinity
+        inside = (at > lower) & (at < upper)
+        back = self.of.back(torch.where(inside, at, lower + self.of.width / 2))
+        return torch.where(inside, back, torch.where(at <= lower, -math.inf, math.inf))
+
+    def back(self, x: Tensor) -> Tensor:
+        """T⁻¹(x)."""
+        z = self.of.value(x)
+        assert isinstance(z, Tensor)
+        return z
+
+    def tail(self, tail: Tail, *, end: Bound) -> list[Tail]:
+        """At an end of the interval the logarithm of the inverse distance is speed·|x|."""
+        speed = self.of.speed
+        if tail.kind == Kind.LOG:
+            moved = Tail(Kind.POWER, 1.0, tail.exponent * speed, where=tail.where)
+        elif tail.kind == Kind.POWER:
+            moved = Tail(Kind.EXP, 1.0, tail.exponent * speed, where=tail.where)
+        elif tail.kind == Kind.LOG_SQUARE:
+            moved = Tail(Kind.POWER, 2.0, where=tail.where)
+        else:
+            moved = tail._replace(kind=Kind.LOG if tail.kind == Kind.LOG_LOG else Kind.EXP)
+        at = torch.as_tensor(end, dtype=torch.float64)
+        outer = (at == self.of.lower) | (at == self.of.lower + self.of.width)
+        if surely(outer):
+            return [moved]
+        there = tail.where
+        return [
+            moved._replace(where=outer if there is None else there & outer),
+            tail._replace(where=~outer if there is None else there & ~outer),
+        ]
+
+
+class Unsoftplus(NamedTuple):
+    """The inverse of softplus: log x below 1, x above."""
+
+    of: Softplus = Softplus(-math.inf)
+
+    def push(self, point: Point) -> Point:
+        """From z > 0 to x on the line."""
+        x, slope = self.of.pull(point)
+        return x._replace(log_jacobian=point.log_jacobian - slope)
+
+    def pull(self, point: Point) -> tuple[Point, Tensor]:
+        """From x to z."""
+        zero = torch.zeros_like(point.log_jacobian)
+        z = self.of.push(point._replace(log_jacobian=zero))
+        return z._replace(log_jacobian=zero), -z.log_jacobian
+
+    def push_mark(self, mark: Mark) -> Mark:
+        """A mark of z in x."""
+        return self.of.pull_mark(mark)
+
+    def pull_mark(self, mark: Mark) -> Mark:
+        """A mark of x in z."""
+        return self.of.push_mark(mark)
+
+    def value(self, z: Bound) -> Bound:
+        """T(z)."""
+        if not isinstance(z, Tensor):
+            return z if z > 0 else -math.inf
+        if surely(z == 0):
+            return -math.inf
+        return torch.where(z > 0, self.of.back(z), -math.inf)
+
+    def back(self, x: Tensor) -> Tensor:
+        """T⁻¹(x)."""
+        return softplus(x)
+
+    def tail(self, tail: Tail, *, end: Bound) -> list[Tail]:
+        """As of the logarithm at 0; elsewhere nothing changes."""
+        if not isinstance(end, Tensor) and end == math.inf:
+            return [tail]
+        return Logarithm().tail(tail, end=torch.as_tensor(end, dtype=torch.float64))

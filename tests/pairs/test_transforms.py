@@ -1,0 +1,200 @@
+"""Maps of laws and of mixtures, mixtures of maps and of mixtures: the same law in other words has the same distance."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch import distributions as d
+from torch.distributions import MixtureSameFamily, TransformedDistribution, constraints
+from torch.distributions import transforms as maps
+
+from kullback import kl_divergence, kl_with_error
+
+
+def t(values: Any) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def mapped(base: d.Distribution, *chain: maps.Transform) -> TransformedDistribution:
+    return TransformedDistribution(base, list(chain))
+
+
+def mixture(weights: list[Any], component: d.Distribution) -> MixtureSameFamily:
+    return MixtureSameFamily(d.Categorical(t(weights)), component)
+
+
+NORMAL = d.Normal(t(0.0), t(1.0))
+TWO = mixture([0.3, 0.7], d.Normal(t([-1.0, 1.0]), t([0.5, 1.0])))
+NESTED = mixture(
+    [0.5, 0.5], mixture([[0.3, 0.7], [0.6, 0.4]], d.Normal(t([[-1.0, 1.0], [0.0, 2.0]]), t([[0.5, 1.0], [1.0, 1.0]])))
+)
+FLAT = mixture([0.15, 0.35, 0.3, 0.2], d.Normal(t([-1.0, 1.0, 0.0, 2.0]), t([0.5, 1.0, 1.0, 1.0])))
+POISSON_NESTED = mixture([0.5, 0.5], mixture([[0.3, 0.7], [0.6, 0.4]], d.Poisson(t([[1.0, 2.0], [3.0, 9.0]]))))
+POISSON_FLAT = mixture([0.15, 0.35, 0.3, 0.2], d.Poisson(t([1.0, 2.0, 3.0, 9.0])))
+DOUBLE_EXP = d.LogNormal(t(0.2), t(0.8))
+
+
+def soft(base: d.Distribution) -> TransformedDistribution:
+    """Equal maps cancel by structure; one written as a chain does not, and its integral is tested."""
+    return mapped(base, maps.SoftplusTransform(), maps.AffineTransform(t(0.0), t(1.0)))
+
+
+# Each side twice: in the words under test, and in plain ones.
+SAME = {
+    "affine then exp": (
+        (mapped(NORMAL, maps.AffineTransform(t(1.0), t(2.0)), maps.ExpTransform()), DOUBLE_EXP),
+        (d.LogNormal(t(1.0), t(2.0)), DOUBLE_EXP),
+    ),
+    "mirrored affine then exp": (
+        (mapped(NORMAL, maps.AffineTransform(t(1.0), t(-2.0)), maps.ExpTransform()), DOUBLE_EXP),
+        (d.LogNormal(t(1.0), t(2.0)), DOUBLE_EXP),
+    ),
+    "inverse affine": (
+        (mapped(d.Gamma(t(2.0), t(3.0)), maps.AffineTransform(t(0.0), t(2.0)).inv), d.LogNormal(t(0.0), t(1.0))),
+        (d.Gamma(t(2.0), t(6.0)), d.LogNormal(t(0.0), t(1.0))),
+    ),
+    "inverse power": (
+        (mapped(d.Exponential(t(1.3)), maps.PowerTransform(t(2.0)).inv), d.Gamma(t(2.0), t(1.0))),
+        (d.Weibull(1 / t(1.3).sqrt(), t(2.0)), d.Gamma(t(2.0), t(1.0))),
+    ),
+    "logit": (
+        (mapped(d.Beta(t(2.0), t(3.0)), maps.SigmoidTransform().inv), NORMAL),
+        (d.Beta(t(2.0), t(3.0)), mapped(NORMAL, maps.SigmoidTransform())),
+    ),
+    "inverse tanh": (
+        (mapped(d.Uniform(t(-1.0), t(1.0)), maps.TanhTransform().inv), NORMAL),
+        (d.Uniform(t(-1.0), t(1.0)), mapped(NORMAL, maps.TanhTransform())),
+    ),
+    "softplus": (
+        (d.Gamma(t(2.0), t(1.5)), mapped(NORMAL, maps.SoftplusTransform())),
+        (mapped(d.Gamma(t(2.0), t(1.5)), maps.SoftplusTransform().inv), NORMAL),
+    ),
+    "softplus of a half-line": (
+        (soft(d.Exponential(t(2.0))), mapped(d.Gamma(t(1.5), t(1.0)), maps.SoftplusTransform())),
+        (d.Exponential(t(2.0)), d.Gamma(t(1.5), t(1.0))),
+    ),
+    "exp of a mixture": ((mapped(TWO, maps.ExpTransform()), d.LogNormal(t(0.0), t(1.0))), (TWO, NORMAL)),
+    "to the exp of a mixture": ((d.LogNormal(t(0.0), t(1.0)), mapped(TWO, maps.ExpTransform())), (NORMAL, TWO)),
+    "affine of a mixture": (
+        (mapped(TWO, maps.AffineTransform(t(1.0), t(-2.0))), NORMAL),
+        (mixture([0.3, 0.7], d.Normal(t([3.0, -1.0]), t([1.0, 2.0]))), NORMAL),
+    ),
+    "mixture of maps": (
+        (mixture([0.3, 0.7], mapped(d.Normal(t([-1.0, 1.0]), t([0.5, 1.0])), maps.ExpTransform())), DOUBLE_EXP),
+        (mixture([0.3, 0.7], d.LogNormal(t([-1.0, 1.0]), t([0.5, 1.0]))), DOUBLE_EXP),
+    ),
+    "mixture of mixtures": ((NESTED, NORMAL), (FLAT, NORMAL)),
+    "to a mixture of mixtures": ((NORMAL, NESTED), (NORMAL, FLAT)),
+    "map of a mixture of mixtures": (
+        (mapped(NESTED, maps.ExpTransform()), DOUBLE_EXP),
+        (mapped(FLAT, maps.ExpTransform()), DOUBLE_EXP),
+    ),
+    "mixture of mixtures of counts": ((POISSON_NESTED, d.Poisson(t(3.0))), (POISSON_FLAT, d.Poisson(t(3.0)))),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_other_words_for_the_same_law(name: str) -> None:
+    (p, q), (plain_p, plain_q) = SAME[name]
+    found, want = kl_with_error(p, q), kl_divergence(plain_p, plain_q)
+    torch.testing.assert_close(found.value, want, rtol=1e-11, atol=0)
+    assert found.error < 1e-10 * want
+
+
+def test_a_mixture_in_other_words_is_no_distance_away() -> None:
+    for p, q in ((FLAT, NESTED), (NESTED, FLAT), (POISSON_NESTED, POISSON_FLAT)):
+        assert kl_divergence(p, q).item() < 1e-28
+
+
+def test_maps_of_batches_of_mixtures() -> None:
+    base = MixtureSameFamily(
+        d.Categorical(t([[0.3, 0.7], [0.2, 0.8]])), d.Normal(t([[-1.0, 1.0], [0.0, 1.0]]), t([0.5, 1.0]))
+    )
+    value = kl_divergence(mapped(base, maps.AffineTransform(t([1.0, 2.0]), t([-2.0, 3.0]))), NORMAL)
+    second = mixture([0.2, 0.8], d.Normal(t([2.0, 5.0]), t([1.5, 3.0])))
+    assert value.shape == (2,)
+    torch.testing.assert_close(value[1], kl_divergence(second, NORMAL), rtol=1e-12, atol=0)
+
+
+class Cubic(maps.Transform):
+    """A map the library has never seen."""
+
+    domain, codomain, bijective, sign = constraints.real, constraints.real, True, 1
+
+    def _call(self, x: Tensor) -> Tensor:
+        return x**3 / 3 + x
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        u = (1.5 * y.abs() + torch.sqrt(2.25 * y * y + 1)) ** (1 / 3)
+        return torch.sign(y) * (u - 1 / u)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.log1p(x * x)
+
+
+def test_tails_after_an_unknown_map_are_looked_at() -> None:
+    """The square of the image is of order x⁶: infinite under five degrees of freedom, not under six and a half."""
+    heavy, light = (mapped(d.StudentT(t(df)), Cubic()) for df in (5.0, 6.5))
+    assert kl_divergence(heavy, NORMAL) == math.inf
+    df = 6.5
+    # H(t) + E log(1 + x²) is the entropy, and the variance is E(x³/3 + x)².
+    base = d.StudentT(t(df))
+    moments = {2: df / (df - 2), 4: 3 * df**2 / (df - 2) / (df - 4), 6: 15 * df**3 / (df - 2) / (df - 4) / (df - 6)}
+    square = moments[6] / 9 + 2 * moments[4] / 3 + moments[2]
+    grid = torch.sinh(torch.linspace(-20.0, 20.0, 200001, dtype=torch.float64))
+    log_slope = torch.trapezoid(torch.exp(base.log_prob(grid)) * torch.log1p(grid**2), grid)
+    want = math.log(2 * math.pi) / 2 + square / 2 - (base.entropy() + log_slope)
+    assert kl_divergence(light, NORMAL).item() == pytest.approx(want.item(), rel=1e-8)
+    mirrored = kl_divergence(NORMAL, mapped(NORMAL, Cubic()))
+    assert mirrored.item() == pytest.approx(kl_divergence(mapped(NORMAL, Cubic().inv), NORMAL).item(), rel=1e-10)
+
+
+def test_tails_after_softplus() -> None:
+    """E x of a Gamma: infinite under a Cauchy, not under three degrees of freedom."""
+    bases = d.StudentT(t([1.0, 3.0]))
+    values = kl_divergence(mapped(bases, maps.SoftplusTransform()), d.Gamma(t(2.0), t(2.0)))
+    assert values.isinf().tolist() == [True, False]
+
+
+def test_mass_at_an_end_after_a_map() -> None:
+    """Softplus of a Laplace of scale b has a density like x^(1/b − 1) at 0: E 1/x is infinite for b ≥ 1."""
+    target = d.InverseGamma(t(2.0), t(2.0))
+    values = kl_divergence(mapped(d.Laplace(t(0.0), t([0.5, 1.0, 2.0])), maps.SoftplusTransform()), target)
+    assert values.isinf().tolist() == [False, True, True]
+
+
+def test_a_distribution_function_is_refused_by_name() -> None:
+    p = mapped(NORMAL, maps.CumulativeDistributionTransform(d.Laplace(t(0.0), t(1.0))))
+    with pytest.raises(NotImplementedError, match="CumulativeDistributionTransform"):
+        kl_divergence(p, d.Beta(t(2.0), t(2.0)))
+
+
+GAP = mixture([0.5, 0.5], d.Uniform(t([0.0, 2.0]), t([1.0, 3.0])))
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "want"),
+    [
+        (d.Uniform(t(2.2), t(2.5)), GAP, math.log(1 / 0.3 / 0.5)),
+        (d.Uniform(t(0.5), t(2.5)), GAP, math.inf),
+        (GAP, mixture([0.2, 0.8], d.Uniform(t([0.0, 2.0]), t([1.5, 3.0]))), math.log(3.75) / 2 + math.log(0.625) / 2),
+        (GAP, d.Uniform(t(0.0), t(3.0)), math.log(1.5)),
+        (GAP, d.Uniform(t(0.5), t(3.0)), math.inf),
+        (mixture([0.0, 1.0], d.Uniform(t([-9.0, 2.0]), t([1.0, 3.0]))), d.Uniform(t(1.0), t(3.0)), math.log(2.0)),
+    ],
+)
+def test_mixtures_of_intervals(p: d.Distribution, q: d.Distribution, want: float) -> None:
+    assert kl_divergence(p, q).item() == pytest.approx(want, rel=1e-12)
+
+
+@pytest.mark.parametrize("weight", [0.0, 1e-300, 1e-12])
+def test_components_of_hardly_any_weight(weight: float) -> None:
+    """A component far away, of weight w, adds w·(log w + ½·50²) to the divergence from the other component alone."""
+    p = mixture([weight, 1.0], d.Normal(t([50.0, 0.0]), t([1.0, 1.0])))
+    want = weight * (math.log(weight) + 1250.0) - weight if weight else 0.0
+    assert kl_divergence(p, NORMAL).item() == pytest.approx(want, rel=1e-9)
+    assert kl_divergence(NORMAL, p).item() == pytest.approx(weight, rel=1e-9)
