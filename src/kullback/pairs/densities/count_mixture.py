@@ -12,8 +12,8 @@ from torch.distributions import Distribution, MixtureSameFamily
 
 from kullback.pairs.densities import counts
 from kullback.pairs.densities.counts import CountLaw
-from kullback.pairs.densities.mixture import component_lift, log_shares
-from kullback.pairs.densities.reading import Given, Lift
+from kullback.pairs.densities.mixture import log_shares
+from kullback.pairs.densities.reading import Given, Lift, component_lift
 
 _FAMILIES: dict[type[Distribution], Callable[[Given], CountLaw]] = {
     d.Bernoulli: counts.describe_bernoulli,

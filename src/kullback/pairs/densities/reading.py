@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -12,6 +13,40 @@ from torch.distributions import Distribution
 from kullback.pairs.parameters import read
 
 Lift = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A lift that takes some elements of a batch only, in one dimension before those of the nodes.
+
+    Attributes:
+        batch: The shape that tensors are expanded to.
+        index: Which elements, counted through the whole batch.
+        dims: How many dimensions are appended.
+    """
+
+    batch: torch.Size
+    index: Tensor
+    dims: int
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        """One value per element."""
+        return self.rows(tensor, 0).reshape(-1, *(1,) * self.dims)
+
+    def rows(self, tensor: Tensor, trailing: int) -> Tensor:
+        """The elements of a tensor whose last dimensions, so many, belong to each element."""
+        inner = tensor.shape[tensor.ndim - trailing :]
+        whole = tensor.expand(*self.batch, *inner).reshape(-1, *inner)
+        return whole.index_select(0, self.index)
+
+
+def component_lift(lift: Lift) -> Lift:
+    """The same for parameters of components: batch, the other dimensions of the nodes, components, nodes."""
+    if isinstance(lift, Chosen):
+        ones = (1,) * (lift.dims - 1)
+        return lambda tensor: lift.rows(tensor, 1).reshape(-1, *ones, tensor.shape[-1], 1)
+    extra = lift(torch.zeros(())).ndim - 1
+    return lambda tensor: tensor.reshape(*tensor.shape[:-1], *(1,) * extra, tensor.shape[-1], 1)
 
 
 class Given(NamedTuple):
