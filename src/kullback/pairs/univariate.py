@@ -38,15 +38,31 @@ def kl_by_integral(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
     """Value and error estimate."""
     pieces = pieces_of(p, q)
     infinite = is_infinite(pieces)
-    if infinite is True or (isinstance(infinite, Tensor) and surely(infinite)):
-        return _all_infinite(p, q)
+    if isinstance(infinite, bool) or hidden() or infinite.ndim == 0 or not bool(infinite.any()):
+        if infinite is True or (isinstance(infinite, Tensor) and surely(infinite)):
+            return _all_infinite(p, q)
+        value, error = _finite(pieces)
+        infinite = (value > _HUGE) | infinite
+        return torch.where(infinite, math.inf, value.clamp_min(0.0)), torch.where(infinite, 0.0, error)
+    whole = _all_infinite(p, q)
+    if bool(infinite.all()):
+        return whole
+    # An integral that diverges would be refined in vain.
+    index = (~infinite).flatten().nonzero().squeeze(-1)
+    assert pieces.part is not None
+    value, error = _finite(pieces.part(index))
+    value = torch.where(value > _HUGE, math.inf, value.clamp_min(0.0))
+    pairs = zip(whole, (value, error), strict=True)
+    found = [a.to(b.dtype).expand(infinite.numel()).index_copy(0, index, b).reshape(infinite.shape) for a, b in pairs]
+    return found[0], found[1]
+
+
+def _finite(pieces: Pieces) -> tuple[Tensor, Tensor]:
+    """Value and error of integrals that exist."""
     plain = integral_over(pieces, first_order, apart=True)
     value, error = plain.value, plain.error + ROUNDING * plain.noise
     near = same_support(pieces) & (value.detach() < (CANCELLED * plain.size).clamp_min(SMALL))
-    if not surely(~near):
-        value, error = _closer(pieces, near, value, error)
-    infinite = (value > _HUGE) | infinite
-    return torch.where(infinite, math.inf, value.clamp_min(0.0)), torch.where(infinite, 0.0, error)
+    return (value, error) if surely(~near) else _closer(pieces, near, value, error)
 
 
 def _all_infinite(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:

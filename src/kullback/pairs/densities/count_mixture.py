@@ -51,8 +51,8 @@ def _describe_mixture(mixture: MixtureSameFamily, lift: Lift) -> CountLaw:
     part = describe_counts(mixture.component_distribution, inner)
     log_share = inner(log_shares(mixture))
 
-    def log_pmf(k: Tensor) -> Tensor:
-        terms = log_share + part.log_pmf(k.unsqueeze(-2))
+    def log_pmf(k: Tensor, lost: Tensor | None = None) -> Tensor:
+        terms = log_share + part.log_pmf(k.unsqueeze(-2), None if lost is None else lost.unsqueeze(-2))
         # Where no component has a probability the sum is replaced, since the slope of log 0 is not a number.
         none = (terms == -math.inf).all(-2)
         return torch.where(none, -math.inf, torch.logsumexp(torch.where(none.unsqueeze(-2), 0.0, terms), -2))

@@ -33,11 +33,19 @@ def stirling_rest(x: Tensor) -> Tensor:
     return torch.where(large, series * inverse, direct)
 
 
-def deviance(x: Tensor, mean: Tensor) -> Tensor:
-    """x·log(x/m) − x + m ≥ 0 for positive x and m, to a few roundings of itself (Loader's series near x = m)."""
-    if not hidden():
-        return kl_div(x, mean)
-    gap, total = x - mean, x + mean
+def deviance(x: Tensor, mean: Tensor, gap: Tensor | None = None) -> Tensor:
+    """x·log(x/m) − x + m ≥ 0 for positive x and m, to a few roundings of itself (Loader's series near x = m).
+
+    Args:
+        x: The number.
+        mean: What it is compared with.
+        gap: x − m where that is known better than the difference of the two, which keeps no more digits than differ.
+    """
+    if gap is None:
+        if not hidden():
+            return kl_div(x, mean)
+        gap = x - mean
+    total = x + mean
     near = gap.abs() < 0.1 * total
     v = torch.where(near, gap / total, 0.0)
     square, series = v * v, torch.zeros_like(v)
