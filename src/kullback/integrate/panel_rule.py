@@ -39,18 +39,23 @@ class Integral(NamedTuple):
     """A batch of integrals.
 
     Attributes:
-        value: ∫f.
+        panels: ∫f over each panel.
         size: ∫|f|, what roundings are relative to; no derivative.
         error: An estimate of |value − truth|; no derivative.
         panel_error: What each panel contributes to it, roundings apart.
         ends: |f| at the outermost nodes times the length of their panels: what lies beyond, where f falls like that.
     """
 
-    value: Tensor
+    panels: Tensor
     size: Tensor
     error: Tensor
     panel_error: Tensor
     ends: Tensor
+
+    @property
+    def value(self) -> Tensor:
+        """∫f."""
+        return self.panels.sum(-1)
 
 
 def _polynomials() -> list[list[float]]:
@@ -86,11 +91,12 @@ def integrate(weighted: Tensor) -> Integral:
 
     The product is formed by the caller because it may be representable where f is not.
     """
-    still = weighted.detach().reshape(*weighted.shape[:-1], weighted.shape[-1] // ORDER, ORDER)
+    weighted = weighted.reshape(*weighted.shape[:-1], weighted.shape[-1] // ORDER, ORDER)
+    still = weighted.detach()
     size = still.abs().sum((-1, -2))
     middle, last = (part.amax(-1) for part in torch.split((still @ _POLYNOMIALS.like(still)).abs(), 4, dim=-1))
     pace = 2 * last / middle.clamp_min(torch.finfo(size.dtype).tiny)
     panel_error = 8 * last * pace.clamp_max(1.0) ** 4
-    ends = weighted.detach()[..., [0, -1]].abs() / _OUTERMOST
+    ends = torch.stack([still[..., 0, 0], still[..., -1, -1]], -1).abs() / _OUTERMOST
     error = panel_error.sum(-1) + 32 * torch.finfo(size.dtype).eps * size
     return Integral(weighted.sum(-1), size, error, panel_error, ends)

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.distributions import Distribution, MixtureSameFamily
 
 from kullback.integrate import Integral, Nodes, Span, graded_panels, integrate, place_nodes, split_panels, tightened
+from kullback.integrate.constants import Constants
 from kullback.pairs.densities.describe import describe
 from kullback.pairs.densities.mixture import log_shares
 from kullback.pairs.densities.placing import NOWHERE, Pieces, Sample, evaluate, span, with_kinks
@@ -26,14 +27,16 @@ from kullback.pairs.visible import hidden, surely
 
 __all__ = ["NOWHERE", "Expectation", "Pieces", "Sample", "evaluate", "first_nodes", "integral_over", "pieces_of"]
 
-# The length of a panel in the stretched coordinate, for values and for derivatives, whose integrands have stronger
-# singularities; and how many there may be at first.
-_LENGTH, _DERIVATIVE_LENGTH, _FEWEST, _PANELS = 0.8, 0.5, 4, 40
+# The length of a panel in the stretched coordinate, and how many there may be at first. Short ones are for derivatives,
+# whose integrands have stronger singularities, and for a few elements, where going twice costs more than nodes do.
+_LENGTH, _SHORT, _FEWEST, _PANELS = 0.8, 0.5, 4, 48
+_FEW = 16
 # Where values cannot be seen, one splitting of more panels for all seasons.
 _FIXED_PANELS, _FIXED_TOTAL = 48, 112
 _ROUNDS, _SPLIT = 6, 4
 _ENOUGH, _MOST = 1e-11, 600
 _LEAST = 1e-280
+_PARTS = Constants([k / _SPLIT for k in range(_SPLIT + 1)])
 # Numbers in a chunk: 256 kB of float64 for each thread, and as many as torch gives a thread.
 _CHUNK = 32768
 
@@ -54,19 +57,19 @@ class Expectation(NamedTuple):
     noise: Tensor
 
 
-def pieces_of(p: Distribution, q: Distribution, index: Tensor | None = None) -> Pieces:
-    """Describe both laws in shapes that fit together, all elements or those with an index."""
+def pieces_of(p: Distribution, q: Distribution, index: Tensor | None = None, component: Tensor | None = None) -> Pieces:
+    """Describe both laws in shapes that fit together, all elements or those with an index; see `Pieces.part`."""
     frozen = not any(tensor.requires_grad for side in (p, q) for tensor in tensors_of(side))
     batch = torch.broadcast_shapes(p.batch_shape, q.batch_shape)  # type: ignore[no-untyped-call]
 
-    def lift(dims: int) -> Lift:
+    def lift(dims: int, component: Tensor | None = None) -> Lift:
         if index is not None:
-            return Chosen(batch, index, dims)
+            return Chosen(batch, index, dims, component)
         return lambda tensor: tensor.reshape(*tensor.shape, *(1,) * dims)
 
     part = functools.partial(pieces_of, p, q)
     if isinstance(p, MixtureSameFamily):
-        deep, each = lift(2), component_lift(lift(1))
+        deep, each = lift(2), component_lift(lift(1, component))
         over = describe(p.component_distribution, each)
         return Pieces(describe(p, deep), describe(q, deep), over, each(log_shares(p)), frozen, part)
     law = describe(p, lift(1))
@@ -102,28 +105,25 @@ def integral_over(
     with torch.no_grad():
         wide, sizes = span(pieces, log_size, follow_q=follow_q)
         narrow = tightened(wide, sizes)
-        length = _DERIVATIVE_LENGTH if differentiated else _LENGTH
+        length = _SHORT if differentiated or sizes.numel() <= _FEW * sizes.shape[-1] else _LENGTH
         count = min(max(math.ceil(narrow.length() / length), _FEWEST), _PANELS)
         edges = graded_panels(narrow, count)
     edges = with_kinks(pieces, edges, breaks)
     found, noise = _integrated(pieces, f, edges)
     if roughly:
         return _expectation(pieces, found, noise)
+    allowed = _allowed(pieces, found)
     cut = found.ends > _ENOUGH * found.size.unsqueeze(-1)
-    bad = _unresolved(pieces, found)
+    bad = found.panel_error > allowed.unsqueeze(-1)
     bad[..., :1] |= cut[..., :1]
     bad[..., -1:] |= cut[..., 1:]
-    poor = bad.flatten(len(bad.shape) - (1 if pieces.log_share is None else 2)).any(-1)
-    if not bool(poor.any()):
+    if not bool(bad.any()):
         return _expectation(pieces, found, noise)
-    edges = _widened(edges.detach(), cut, wide)
-    if not apart or poor.ndim == 0 or pieces.part is None or breaks is not None or bool(poor.all()):
-        return _refined(pieces, f, edges, bad, breaks)
-    whole = _expectation(pieces, found, noise)
-    index = poor.flatten().nonzero().squeeze(-1)
-    edges = _rows(edges, poor.shape, index)
-    better = _refined(pieces.part(index), f, edges, _rows(bad, poor.shape, index), None)
-    return Expectation(*(_replaced(a, index, b) for a, b in zip(whole, better, strict=True)))
+    edges = _widened(edges, cut, wide)
+    if not apart or pieces.part is None or breaks is not None:
+        return _refined(pieces, f, edges.detach(), bad, breaks)
+    found = _refined_by_panel(pieces, f, edges, found, bad=bad, allowed=allowed)
+    return _expectation(pieces, found, noise)
 
 
 def _widened(edges: Tensor, cut: Tensor, wide: Span) -> Tensor:
@@ -133,28 +133,65 @@ def _widened(edges: Tensor, cut: Tensor, wide: Span) -> Tensor:
     return torch.cat([first, edges[..., 1:-1], torch.where(cut[..., 1:], high, edges[..., -1:])], -1)
 
 
-def _rows(tensor: Tensor, batch: torch.Size, index: Tensor) -> Tensor:
-    """The elements of a batch with an index."""
-    inner = tensor.shape[len(batch) :]
-    return tensor.expand(*batch, *inner).reshape(-1, *inner).index_select(0, index)
-
-
-def _replaced(whole: Tensor, index: Tensor, part: Tensor) -> Tensor:
-    return whole.reshape(-1).index_copy(0, index, part).reshape(whole.shape)
-
-
 def _expectation(pieces: Pieces, found: Integral, noise: Tensor) -> Expectation:
     parts = (found.value, found.size, found.error + found.ends.sum(-1), noise + found.size)
     return Expectation(*(part if pieces.log_share is None else part.sum(-1) for part in parts))
 
 
-def _unresolved(pieces: Pieces, found: Integral) -> Tensor:
-    """Panels that the rule does not hold."""
-    size, panel_error = found.size, found.panel_error
-    whole = found.value.detach().abs()
+def _allowed(pieces: Pieces, found: Integral) -> Tensor:
+    """The error that a panel may have."""
+    size, whole = found.size, found.value.detach()
     if pieces.log_share is not None:
-        whole, size = found.value.detach().sum(-1, keepdim=True).abs(), size.sum(-1, keepdim=True)
-    return panel_error > (_ENOUGH * torch.maximum(whole, 1e-2 * size)).unsqueeze(-1)
+        size, whole = size.sum(-1, keepdim=True), whole.sum(-1, keepdim=True)
+    return (_ENOUGH * torch.maximum(whole.abs(), 1e-2 * size)).expand_as(found.size)
+
+
+def _refined_by_panel(
+    pieces: Pieces, f: Callable[[Sample], Tensor], edges: Tensor, found: Integral, *, bad: Tensor, allowed: Tensor
+) -> Integral:
+    """The integral with the panels that do not hold split by themselves, each as if it were an element of a batch."""
+    assert pieces.part is not None
+    panels, batch = bad.shape[-1], bad.shape[:-1]
+    components = 1 if pieces.log_share is None else batch[-1]
+    row, column = bad.reshape(-1, panels).nonzero().unbind(-1)
+    edges = edges.expand(*batch, panels + 1).reshape(-1, panels + 1)
+    low, high = edges[row, column], edges[row, column + 1]
+    before = found.panel_error.reshape(-1, panels)[row, column]
+    value, error, allowed = (
+        part.reshape(-1)
+        for part in (
+            torch.where(bad, 0.0, found.panels).sum(-1),
+            torch.where(bad, 0.0, found.panel_error).sum(-1),
+            allowed,
+        )
+    )
+    share = _PARTS.like(edges)
+    alone = len(value) == 1 and pieces.log_share is None
+    for turn in range(_ROUNDS):
+        element, component = row // components, row % components
+        inner = pieces if alone else pieces.part(element, None if pieces.log_share is None else component)
+        split = low.unsqueeze(-1) + (high - low).unsqueeze(-1) * share
+        new, _ = _integrated(inner, f, split if pieces.log_share is None else split.unsqueeze(-2))
+        values, errors = (part.reshape(len(row), _SPLIT) for part in (new.panels, new.panel_error))
+        # Splitting that does not help meets rounding, not the rule.
+        again = (errors > allowed[row].unsqueeze(-1)) & (errors.sum(-1) < before / 2).unsqueeze(-1)
+        if turn == _ROUNDS - 1:
+            again = torch.zeros_like(again)
+        value = value.index_add(0, row, torch.where(again, 0.0, values).sum(-1))
+        error = error.index_add(0, row, torch.where(again, 0.0, errors).sum(-1))
+        if not bool(again.any()):
+            break
+        line, column = again.nonzero().unbind(-1)
+        low, high, before = split[line, column], split[line, column + 1], errors[line, column]
+        row = row[line]
+    rounding = found.error - found.panel_error.sum(-1)
+    ends = torch.zeros_like(found.ends)
+    return found._replace(
+        panels=value.reshape(*batch, 1),
+        error=error.reshape(batch) + rounding,
+        panel_error=error.reshape(*batch, 1),
+        ends=ends,
+    )
 
 
 def _refined(
@@ -168,7 +205,7 @@ def _refined(
             edges = with_kinks(pieces, split_panels(edges, parts, int(parts.sum(-1).max())), breaks)
             found, noise = _integrated(pieces, f, edges)
             whole = found.value.abs() if pieces.log_share is None else found.value.sum(-1, keepdim=True).abs()
-            bad = _unresolved(pieces, found)
+            bad = found.panel_error > _allowed(pieces, found).unsqueeze(-1)
             # Splitting that does not help meets rounding, not the rule.
             worst = float((found.error / whole.clamp_min(_LEAST)).nan_to_num().amax())
             if surely(~bad) or worst > before / 3 or edges.shape[-1] > _MOST:
@@ -191,7 +228,8 @@ def _unseen_panels(
         wide, _ = span(pieces, log_size, follow_q=follow_q)
         edges = with_kinks(pieces, graded_panels(wide, _FIXED_PANELS), breaks)
         found, _ = _integrated(pieces, f, edges)
-        return split_panels(edges, torch.where(_unresolved(pieces, found), _SPLIT, 1), _FIXED_TOTAL)
+        bad = found.panel_error > _allowed(pieces, found).unsqueeze(-1)
+        return split_panels(edges, torch.where(bad, _SPLIT, 1), _FIXED_TOTAL)
 
 
 def _integrated(pieces: Pieces, f: Callable[[Sample], Tensor], edges: Tensor) -> tuple[Integral, Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -35,6 +35,13 @@ class Sample(NamedTuple):
     point: Point | None = None
 
 
+class Part(Protocol):
+    """How to describe some elements of a batch."""
+
+    def __call__(self, index: Tensor, component: Tensor | None = None) -> Pieces:
+        """Both laws, for these elements and with these components of p."""
+
+
 class Pieces(NamedTuple):
     """A pair of laws, ready to be integrated over the first.
 
@@ -44,7 +51,8 @@ class Pieces(NamedTuple):
         over: The law whose coordinate is used: p itself, or its components along a dimension before the nodes.
         log_share: Logarithm of the components' weights; None if p is no mixture.
         frozen: Whether no parameter asks for a derivative, so that the search for panels has the answer already.
-        part: The same for some elements of the batch, by their index in it; None if that cannot be had.
+        part: The same for some elements of the batch, by their index in it, and of p's components for one each, by
+            theirs; None if that cannot be had.
     """
 
     p: Law
@@ -52,7 +60,7 @@ class Pieces(NamedTuple):
     over: Law
     log_share: Tensor | None
     frozen: bool = False
-    part: Callable[[Tensor], Pieces] | None = None
+    part: Part | None = None
 
 
 def evaluate(pieces: Pieces, y: Tensor, log_weight: Tensor) -> Sample:
