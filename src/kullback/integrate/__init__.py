@@ -1,7 +1,7 @@
 """Integrals of functions on the line, batched and differentiable; nothing here knows what a distribution is."""
 
+from kullback.integrate.gauss_legendre import Integral, Nodes, integrate, place_nodes
 from kullback.integrate.grading import Panels, Span, falling, graded_panels, ladder, split_panels, tightened
-from kullback.integrate.panel_rule import Integral, Nodes, integrate, place_nodes
 
 __all__ = [
     "Integral",

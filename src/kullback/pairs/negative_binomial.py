@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.distributions import NegativeBinomial
 
-from kullback.pairs.log_axis import broadcast, integrate_log_axis
+from kullback.integrate.log_axis import broadcast, integrate_log_axis
 from kullback.pairs.outcomes import Chance, chance, kl_per_success, log_change_of_success, minus_log_failure
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import register

@@ -98,5 +98,5 @@ def integrate(weighted: Tensor) -> Integral:
     pace = 2 * last / middle.clamp_min(torch.finfo(size.dtype).tiny)
     panel_error = 8 * last * pace.clamp_max(1.0) ** 4
     ends = torch.stack([still[..., 0, 0], still[..., -1, -1]], -1).abs() / _OUTERMOST
-    error = panel_error.sum(-1) + 32 * torch.finfo(size.dtype).eps * size
+    error = panel_error.sum(-1) + 512 * torch.finfo(size.dtype).eps * size
     return Integral(weighted.sum(-1), size, error, panel_error, ends)
