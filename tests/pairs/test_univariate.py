@@ -47,7 +47,7 @@ def pair_of(row: dict[str, Any]) -> tuple[Distribution, Distribution]:
     return make(row["p"], tensors(row["p_parameters"])), make(row["q"], tensors(row["q_parameters"]))
 
 
-@pytest.mark.parametrize("name", ["typical", "hard"])
+@pytest.mark.parametrize("name", ["typical", "hard", "swept"])
 def test_values_and_errors(name: str) -> None:
     bad = []
     for row in table(name):
