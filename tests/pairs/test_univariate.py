@@ -284,6 +284,40 @@ def test_batches_broadcast() -> None:
     assert value[2, 1].item() == pytest.approx(kl_divergence(first, d.Cauchy(0.0, 1.0)).item(), rel=1e-12)
 
 
+def test_elements_that_need_more_panels_do_not_disturb_the_others() -> None:
+    # Narrow, wide, far apart, infinite and nearly equal ones beside each other: each goes its own way.
+    scale = torch.tensor([1.0, 1e-8, 1e6, 0.02, 3.0, 1.0], dtype=torch.float64)
+    df = torch.tensor([4.0, 3.0, 2.5, 1.0, 50.0, 1e9], dtype=torch.float64)
+    parts = torch.tensor(
+        [[-3.0, 3.0], [0.0, 1e-7], [-40.0, 80.0], [0.0, 1.0], [1.0, 5.0], [0.0, 0.0]], dtype=torch.float64
+    )
+
+    def student_laplace_pair(rows: slice | int) -> tuple[Distribution, Distribution]:
+        return d.StudentT(df[rows], 0.3, scale[rows]), d.Laplace(torch.tensor(0.0, dtype=torch.float64), 1.0)
+
+    def mixtures(rows: slice | int) -> tuple[Distribution, Distribution]:
+        weights = d.Categorical(probs=torch.tensor([0.75, 0.25], dtype=torch.float64).expand(parts[rows].shape))
+        return MixtureSameFamily(weights, d.Normal(parts[rows], scale[rows].unsqueeze(-1))), d.Cauchy(0.5, scale[rows])
+
+    for pair in (student_laplace_pair, mixtures):
+        whole = kl_divergence(*pair(slice(None)))
+        singles = torch.stack([kl_divergence(*pair(i)) for i in range(len(df))])
+        torch.testing.assert_close(whole, singles, rtol=1e-11, atol=0)
+    assert kl_divergence(*student_laplace_pair(slice(None))).isinf().tolist() == [
+        False,
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
+    leaves = scale.clone().requires_grad_(), scale.clone().requires_grad_()
+    kl_divergence(d.StudentT(df, 0.3, leaves[0]), d.Laplace(0.0, 1.0)).nan_to_num(posinf=0.0).sum().backward()
+    for i in range(len(df)):
+        kl_divergence(d.StudentT(df[i], 0.3, leaves[1][i]), d.Laplace(0.0, 1.0)).backward()
+    torch.testing.assert_close(leaves[0].grad, leaves[1].grad, rtol=1e-9, atol=0)
+
+
 def gamma_log_normal(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, e: torch.Tensor) -> torch.Tensor:
     return kl_divergence(d.Gamma(a, b, validate_args=False), d.LogNormal(c, e, validate_args=False))
 
