@@ -156,6 +156,26 @@ def test_nearly_equal_laws_of_different_names() -> None:
     assert value.item() == pytest.approx(float(want), rel=TOLERANCE)
 
 
+@pytest.mark.parametrize(
+    ("p", "params_p", "q", "params_q"),
+    [
+        ("FisherSnedecor", {"df1": 4.0, "df2": 1e6}, "Gamma", {"concentration": 2.0, "rate": 2.0}),
+        ("Gamma", {"concentration": 1e6, "rate": 1e6}, "LogNormal", {"loc": -5e-7, "scale": 1e-3}),
+        (
+            "Kumaraswamy",
+            {"concentration1": 1.0001, "concentration0": 2.0},
+            "Beta",
+            {"concentration1": 1.0001, "concentration0": 2.0},
+        ),
+    ],
+)
+def test_nearly_equal_across_families(p: str, params_p: dict[str, float], q: str, params_q: dict[str, float]) -> None:
+    want = float(laws.kl(laws.make(p, params_p), laws.make(q, params_q), check=False))
+    found = kl_with_error(make(p, tensors(params_p)), make(q, tensors(params_q)))
+    assert found.value.item() == pytest.approx(want, rel=TOLERANCE)
+    assert abs(found.value.item() - want) <= found.error.item()
+
+
 def normals(weights: list[float], locs: list[float], scales: list[float]) -> tuple[Distribution, laws.Density]:
     t = [torch.tensor(part, dtype=torch.float64) for part in (weights, locs, scales)]
     parts = [laws.normal(laws.mp.mpf(m), laws.mp.mpf(s)) for m, s in zip(locs, scales, strict=True)]
