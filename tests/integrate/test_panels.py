@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from kullback.integrate import graded_panels, integrate, ladder, place_nodes, split_panels, worth_keeping
+from kullback.integrate import falling, graded_panels, integrate, ladder, place_nodes, split_panels, tightened
 
 t = lambda *x: torch.tensor(x, dtype=torch.float64)  # noqa: E731
 
@@ -34,8 +34,8 @@ def test_a_panel_of_no_width_weighs_nothing_and_has_no_nan_gradient() -> None:
 def test_grading_resolves_any_width(width: float) -> None:
     """∫ w/(π(w² + y²)) dy, a pole at distance w from the axis, on the range [−1e3, 1e3]."""
     rungs = ladder(t(0.0), t(width))
-    first, last = worth_keeping(torch.where(rungs.at.abs() <= 1e3, 0.0, -math.inf).to(torch.float64))
-    edges = graded_panels(rungs, first, last, 64)
+    span = falling(rungs, torch.where(rungs.at.abs() <= 1e3, 0.0, -math.inf).to(torch.float64))
+    edges = graded_panels(span, 64)
     nodes = place_nodes(edges)
     found = integrate(width / math.pi / (width**2 + nodes.at**2) * nodes.log_weight.exp())
     want = (math.atan(edges[-1].item() / width) - math.atan(edges[0].item() / width)) / math.pi
@@ -60,6 +60,16 @@ def test_batches_share_nothing() -> None:
     centres, widths = t(0.0, 0.5).reshape(2, 1), t(1.0, 1e-3).reshape(2, 1)
     rungs = ladder(centres, widths)
     log_size = -(((rungs.at - centres) / widths) ** 2) / 2 - torch.log(widths)
-    nodes = place_nodes(graded_panels(rungs, *worth_keeping(log_size), 24))
+    nodes = place_nodes(graded_panels(falling(rungs, log_size), 24))
     density = torch.exp(-(((nodes.at - centres) / widths) ** 2) / 2) / widths / math.sqrt(2 * math.pi)
     torch.testing.assert_close(integrate(density * nodes.log_weight.exp()).value, t(1.0, 1.0), rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("fall", [lambda y: y * y / 2, torch.abs, lambda y: torch.exp(y.abs()) - 1])
+def test_a_tightened_range_leaves_nothing_out(fall) -> None:
+    rungs = ladder(t(0.0), t(1.0))
+    wide = falling(rungs, -fall(rungs.at))
+    tight = tightened(wide, -fall(rungs.at))
+    for outer, inner, sign in zip(wide.ends(), tight.ends(), (-1.0, 1.0), strict=True):
+        assert 0 < sign * inner.item() <= sign * outer.item()
+        assert fall(inner).item() >= 37.9

@@ -47,7 +47,7 @@ def pair_of(row: dict[str, Any]) -> tuple[Distribution, Distribution]:
     return make(row["p"], tensors(row["p_parameters"])), make(row["q"], tensors(row["q_parameters"]))
 
 
-@pytest.mark.parametrize("name", ["typical", "hard"])
+@pytest.mark.parametrize("name", ["typical", "hard", "swept"])
 def test_values_and_errors(name: str) -> None:
     bad = []
     for row in table(name):
@@ -154,6 +154,26 @@ def test_nearly_equal_laws_of_different_names() -> None:
         exact = laws.mp.mpf(k)
         want = laws.mp.log(exact) + laws.mp.euler * (1 / exact - 1) + laws.mp.gamma(1 + 1 / exact) - 1
     assert value.item() == pytest.approx(float(want), rel=TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("p", "params_p", "q", "params_q"),
+    [
+        ("FisherSnedecor", {"df1": 4.0, "df2": 1e6}, "Gamma", {"concentration": 2.0, "rate": 2.0}),
+        ("Gamma", {"concentration": 1e6, "rate": 1e6}, "LogNormal", {"loc": -5e-7, "scale": 1e-3}),
+        (
+            "Kumaraswamy",
+            {"concentration1": 1.0001, "concentration0": 2.0},
+            "Beta",
+            {"concentration1": 1.0001, "concentration0": 2.0},
+        ),
+    ],
+)
+def test_nearly_equal_across_families(p: str, params_p: dict[str, float], q: str, params_q: dict[str, float]) -> None:
+    want = float(laws.kl(laws.make(p, params_p), laws.make(q, params_q), check=False))
+    found = kl_with_error(make(p, tensors(params_p)), make(q, tensors(params_q)))
+    assert found.value.item() == pytest.approx(want, rel=TOLERANCE)
+    assert abs(found.value.item() - want) <= found.error.item()
 
 
 def normals(weights: list[float], locs: list[float], scales: list[float]) -> tuple[Distribution, laws.Density]:
@@ -282,6 +302,40 @@ def test_batches_broadcast() -> None:
     assert value.shape == (3, 2)
     first = MixtureSameFamily(d.Categorical(torch.ones(2, dtype=torch.float64)), d.Normal(locs[1], 1.0))
     assert value[2, 1].item() == pytest.approx(kl_divergence(first, d.Cauchy(0.0, 1.0)).item(), rel=1e-12)
+
+
+def test_elements_that_need_more_panels_do_not_disturb_the_others() -> None:
+    # Narrow, wide, far apart, infinite and nearly equal ones beside each other: each goes its own way.
+    scale = torch.tensor([1.0, 1e-8, 1e6, 0.02, 3.0, 1.0], dtype=torch.float64)
+    df = torch.tensor([4.0, 3.0, 2.5, 1.0, 50.0, 1e9], dtype=torch.float64)
+    parts = torch.tensor(
+        [[-3.0, 3.0], [0.0, 1e-7], [-40.0, 80.0], [0.0, 1.0], [1.0, 5.0], [0.0, 0.0]], dtype=torch.float64
+    )
+
+    def student_laplace_pair(rows: slice | int) -> tuple[Distribution, Distribution]:
+        return d.StudentT(df[rows], 0.3, scale[rows]), d.Laplace(torch.tensor(0.0, dtype=torch.float64), 1.0)
+
+    def mixtures(rows: slice | int) -> tuple[Distribution, Distribution]:
+        weights = d.Categorical(probs=torch.tensor([0.75, 0.25], dtype=torch.float64).expand(parts[rows].shape))
+        return MixtureSameFamily(weights, d.Normal(parts[rows], scale[rows].unsqueeze(-1))), d.Cauchy(0.5, scale[rows])
+
+    for pair in (student_laplace_pair, mixtures):
+        whole = kl_divergence(*pair(slice(None)))
+        singles = torch.stack([kl_divergence(*pair(i)) for i in range(len(df))])
+        torch.testing.assert_close(whole, singles, rtol=1e-11, atol=0)
+    assert kl_divergence(*student_laplace_pair(slice(None))).isinf().tolist() == [
+        False,
+        False,
+        False,
+        True,
+        False,
+        False,
+    ]
+    leaves = scale.clone().requires_grad_(), scale.clone().requires_grad_()
+    kl_divergence(d.StudentT(df, 0.3, leaves[0]), d.Laplace(0.0, 1.0)).nan_to_num(posinf=0.0).sum().backward()
+    for i in range(len(df)):
+        kl_divergence(d.StudentT(df[i], 0.3, leaves[1][i]), d.Laplace(0.0, 1.0)).backward()
+    torch.testing.assert_close(leaves[0].grad, leaves[1].grad, rtol=1e-9, atol=0)
 
 
 def gamma_log_normal(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, e: torch.Tensor) -> torch.Tensor:

@@ -1,16 +1,18 @@
 """Integrals of functions on the line, batched and differentiable; nothing here knows what a distribution is."""
 
-from kullback.integrate.grading import Panels, graded_panels, ladder, split_panels, worth_keeping
-from kullback.integrate.panel_rule import Integral, Nodes, integrate, place_nodes
+from kullback.integrate.gauss_legendre import Integral, Nodes, integrate, place_nodes
+from kullback.integrate.grading import Panels, Span, falling, graded_panels, ladder, split_panels, tightened
 
 __all__ = [
     "Integral",
     "Nodes",
     "Panels",
+    "Span",
+    "falling",
     "graded_panels",
     "integrate",
     "ladder",
     "place_nodes",
     "split_panels",
-    "worth_keeping",
+    "tightened",
 ]

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.distributions import FisherSnedecor
 
-from kullback.pairs.panels import panels
+from kullback.integrate.gauss_kronrod import panels
 from kullback.pairs.parameters import read
 from kullback.pairs.products import sum_of_products
 from kullback.pairs.ratios import log_ratio

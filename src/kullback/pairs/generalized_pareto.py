@@ -24,7 +24,7 @@ from torch import Tensor, distributions
 from torch.distributions import Distribution
 
 from kullback._core.special._double_double import two_difference, two_product
-from kullback.pairs.panels import panels
+from kullback.integrate.gauss_kronrod import panels
 from kullback.pairs.parameters import read
 from kullback.pairs.products import log_quotient, sum_of_products
 from kullback.pairs.ratios import log_ratio

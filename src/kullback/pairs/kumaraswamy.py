@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Beta, Kumaraswamy
 
-from kullback.pairs.panels import panels
+from kullback.integrate.gauss_kronrod import panels
 from kullback.pairs.parameters import read
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 from torch.distributions import NegativeBinomial
 
-from kullback.pairs.log_axis import broadcast, integrate_log_axis
+from kullback.integrate.log_axis import broadcast, integrate_log_axis
 from kullback.pairs.outcomes import (
     Chance,
     chance,

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Cauchy, Normal, StudentT
 
+from kullback.integrate.gauss_kronrod import panels
 from kullback.pairs.gamma_half_step import log_half_step
-from kullback.pairs.panels import panels
 from kullback.pairs.parameters import read
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register

@@ -18,7 +18,7 @@ import math
 import torch
 from torch import Tensor
 
-from kullback.pairs.log_axis import broadcast, integrate_log_axis
+from kullback.integrate.log_axis import broadcast, integrate_log_axis
 from kullback.pairs.outcomes import Chance, kl_of_tilt, kl_per_trial, minus_log_failure
 from kullback.pairs.visible import surely
 from kullback.special import binet, binet_bregman

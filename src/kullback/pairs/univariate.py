@@ -19,10 +19,11 @@ from torch.distributions import Distribution
 from kullback.pairs import support
 from kullback.pairs.densities import describable, in_family
 from kullback.pairs.densities.expectation import NOWHERE as _NOWHERE
-from kullback.pairs.densities.expectation import Expectation, Sample, integral_over, pieces_of
+from kullback.pairs.densities.expectation import Expectation, Pieces, Sample, integral_over, pieces_of
 from kullback.pairs.densities.inclusion import is_infinite, same_support
+from kullback.pairs.dispatch import infinite_everywhere
 from kullback.pairs.registry import Rule, answer_generally
-from kullback.pairs.visible import surely
+from kullback.pairs.visible import at_most, hidden, surely
 from kullback.special import expm1mx
 
 # Below this share of ∫p|r| the sum has cancelled three digits; below this value it is close to the rounding of r.
@@ -37,14 +38,48 @@ def kl_by_integral(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
     """Value and error estimate."""
     pieces = pieces_of(p, q)
     infinite = is_infinite(pieces)
-    plain = integral_over(pieces, first_order)
+    if isinstance(infinite, bool) or hidden() or infinite.ndim == 0 or not bool(infinite.any()):
+        if infinite is True or (isinstance(infinite, Tensor) and surely(infinite)):
+            return _all_infinite(p, q)
+        value, error = _finite(pieces)
+        infinite = (value > _HUGE) | infinite
+        return torch.where(infinite, math.inf, value.clamp_min(0.0)), torch.where(infinite, 0.0, error)
+    whole = _all_infinite(p, q)
+    if bool(infinite.all()):
+        return whole
+    # An integral that diverges would be refined in vain.
+    index = (~infinite).flatten().nonzero().squeeze(-1)
+    assert pieces.part is not None
+    value, error = _finite(pieces.part(index))
+    value = torch.where(value > _HUGE, math.inf, value.clamp_min(0.0))
+    pairs = zip(whole, (value, error), strict=True)
+    found = [a.to(b.dtype).expand(infinite.numel()).index_copy(0, index, b).reshape(infinite.shape) for a, b in pairs]
+    return found[0], found[1]
+
+
+def _finite(pieces: Pieces) -> tuple[Tensor, Tensor]:
+    """Value and error of integrals that exist."""
+    plain = integral_over(pieces, first_order, apart=True)
     value, error = plain.value, plain.error + ROUNDING * plain.noise
     near = same_support(pieces) & (value.detach() < (CANCELLED * plain.size).clamp_min(SMALL))
-    if not surely(~near):
+    return (value, error) if surely(~near) else _closer(pieces, near, value, error)
+
+
+def _all_infinite(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
+    value = infinite_everywhere(p, q)
+    return value, torch.zeros_like(value)
+
+
+def _closer(pieces: Pieces, near: Tensor, value: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
+    """Value and error with those of the second form where p and q are near."""
+    if hidden() or near.ndim == 0 or pieces.part is None or surely(near):
         close = integral_over(pieces, second_order, follow_q=True)
-        value, error = torch.where(near, close.value, value), torch.where(near, second_error(close), error)
-    infinite = (value > _HUGE) | infinite
-    return torch.where(infinite, math.inf, value.clamp_min(0.0)), torch.where(infinite, 0.0, error)
+        return torch.where(near, close.value, value), torch.where(near, second_error(close), error)
+    index = near.flatten().nonzero().squeeze(-1)
+    close = integral_over(pieces.part(index), second_order, follow_q=True)
+    pairs = ((value, close.value), (error, second_error(close)))
+    found = [a.reshape(-1).index_copy(0, index, b).reshape(a.shape) for a, b in pairs]
+    return found[0], found[1]
 
 
 def second_error(close: Expectation) -> Tensor:
@@ -57,9 +92,11 @@ def first_order(sample: Sample) -> Tensor:
     """p·r·dx; what q drops by is multiplied with p by logarithms where it is large."""
     log_weight, log_p, (level, drop, log_drop), _ = sample
     weight = torch.exp(log_weight)
+    if drop is None:
+        return weight * (log_p - level)
+    if log_drop is None or at_most(log_drop, _LARGE):
+        return weight * ((log_p - level) + drop)
     value = weight * (log_p - level)
-    if drop is None or log_drop is None:
-        return value
     large = log_drop > _LARGE
     # Logarithms beyond this have no digits left for their sum, and the weight is 0 by any measure.
     real = large & (log_weight > _NOWHERE)

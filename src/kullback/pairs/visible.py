@@ -16,3 +16,8 @@ def hidden() -> bool:
 def surely(mask: Tensor) -> bool:
     """Whether the mask is known to hold everywhere; False where nobody can know."""
     return not hidden() and bool(mask.all())
+
+
+def at_most(values: Tensor, bound: float) -> bool:
+    """Whether every number is known to be at most the bound; False where nobody can know, or one is NaN."""
+    return not hidden() and (values.numel() == 0 or float(values.detach().amax()) <= bound)

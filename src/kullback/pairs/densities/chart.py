@@ -11,8 +11,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from kullback.pairs.densities.point import CAP, Distance, Offset, Point
-from kullback.pairs.densities.soft import softplus
+from kullback.pairs.densities.point import CAP, MODEST, Distance, Offset, Point
+from kullback.pairs.visible import at_most
 
 LEAST = 1e-300
 _CLOSE = 1e-16
@@ -52,7 +52,7 @@ class Chart(Protocol):
         """The point at y."""
 
     def locate(self, mark: Mark) -> tuple[Tensor, Tensor]:
-        """Place and width of a mark in y."""
+        """Place and width of a mark in y; of several places in the last dimension, if it is felt at more than one."""
 
     def coordinate(self, x: Tensor) -> Tensor:
         """The y of an x, which may lie outside."""
@@ -66,7 +66,8 @@ class Line(NamedTuple):
 
     def point(self, y: Tensor) -> Point:
         """The point at y."""
-        log_size = torch.log(torch.where(y.abs() > 1, y.abs(), 1.0))
+        size = y.abs()
+        log_size = None if at_most(size, MODEST) else torch.log(size.clamp_min(1.0))
         return Point(Offset(self.loc, self.scale, y, log_size), None, None, torch.log(self.scale))
 
     def locate(self, mark: Mark) -> tuple[Tensor, Tensor]:
@@ -88,6 +89,10 @@ class Sinh(NamedTuple):
     def point(self, y: Tensor) -> Point:
         """The point at y."""
         size = y.abs()
+        if at_most(size, CAP / 2):
+            value = torch.sinh(y)
+            log_cosh = torch.log1p(value * value) / 2
+            return Point(Offset(self.loc, self.scale, value, None), None, None, torch.log(self.scale) + log_cosh)
         value = torch.sinh(y.clamp(-CAP, CAP))
         log_size = size - 0.6931471805599453
         log_cosh = size + torch.log1p(torch.exp(-2 * size)) - 0.6931471805599453
@@ -96,8 +101,14 @@ class Sinh(NamedTuple):
     def locate(self, mark: Mark) -> tuple[Tensor, Tensor]:
         """Place and width of a mark in y."""
         at, width = mark.on_line()
-        u = (at - self.loc) / self.scale
-        return torch.asinh(u), (width / self.scale / torch.sqrt(1 + u * u)).clamp_max(1.0)
+        u, w = (at - self.loc) / self.scale, width / self.scale
+        here = torch.asinh(u), (w / torch.sqrt(1 + u * u)).clamp_max(1.0)
+        reach = u.abs() + w
+        if at_most(reach, 2.0):
+            return here
+        # On the other side of the centre the distance to the mark is a sum, e^|y| + c, which turns at log c.
+        image = -torch.copysign(torch.asinh(reach), u)
+        return torch.cat([here[0], image], -1), torch.cat([here[1], torch.ones_like(image)], -1)
 
     def coordinate(self, x: Tensor) -> Tensor:
         """The y of an x."""
@@ -140,7 +151,8 @@ class Logit(NamedTuple):
     def point(self, y: Tensor) -> Point:
         """The point at y."""
         u = y + self.shift
-        below_log, above_log = -softplus(u), -softplus(-u)
+        rest = torch.log1p(torch.exp(-u.abs()))
+        below_log, above_log = -(u.clamp_min(0.0) + rest), u.clamp_max(0.0) - rest
         return Point(
             None,
             Distance(self.lower, self.width, above_log),

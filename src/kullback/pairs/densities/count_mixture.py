@@ -12,9 +12,8 @@ from torch.distributions import Distribution, MixtureSameFamily
 
 from kullback.pairs.densities import counts
 from kullback.pairs.densities.counts import CountLaw
-from kullback.pairs.densities.mixture import component_lift
 from kullback.pairs.densities.nesting import flat
-from kullback.pairs.densities.reading import Given, Lift
+from kullback.pairs.densities.reading import Given, Lift, component_lift
 
 _FAMILIES: dict[type[Distribution], Callable[[Given], CountLaw]] = {
     d.Bernoulli: counts.describe_bernoulli,
@@ -53,8 +52,8 @@ def _describe_mixture(mixture: MixtureSameFamily, lift: Lift) -> CountLaw:
     part = describe_counts(component, lambda tensor: inner(merge(tensor)))
     log_share = inner(shares)
 
-    def log_pmf(k: Tensor) -> Tensor:
-        terms = log_share + part.log_pmf(k.unsqueeze(-2))
+    def log_pmf(k: Tensor, lost: Tensor | None = None) -> Tensor:
+        terms = log_share + part.log_pmf(k.unsqueeze(-2), None if lost is None else lost.unsqueeze(-2))
         # Where no component has a probability the sum is replaced, since the slope of log 0 is not a number.
         none = (terms == -math.inf).all(-2)
         return torch.where(none, -math.inf, torch.logsumexp(torch.where(none.unsqueeze(-2), 0.0, terms), -2))

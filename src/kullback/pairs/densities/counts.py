@@ -2,37 +2,53 @@
 
 Large log Γ cancel in the usual formulas. With Stirling's series log Γ(x) = (x−½)·log x − x + ½·log 2π + R(x) what is
 left are deviances x·log(x/m) − x + m ≥ 0 and the small R (Loader, "Fast and accurate computation of binomial
-probabilities", 2000).
+probabilities", 2000). A count of 1e12 is compared with a mean that is a product of parameters; their difference, of the
+size of a deviation, is formed from exact products.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
+from kullback._core.special._double_double import two_product
 from kullback.pairs.densities.reading import Given
 from kullback.pairs.densities.stirling import deviance, stirling_rest
 from kullback.pairs.outcomes import Chance, chance
 from kullback.pairs.parameters import gives_logits, read
+from kullback.pairs.visible import at_most
 
 _LOG_TAU = math.log(2 * math.pi)
+# Up to here the difference of a count and a rounded mean has ten digits more than it needs.
+_PLAIN = 1e5
+
+
+# Beyond this every float64 is a whole number.
+_WHOLE = 2.0**52
+
+
+class LogPmf(Protocol):
+    """Logarithm of a probability."""
+
+    def __call__(self, k: Tensor, lost: Tensor | None = None) -> Tensor:
+        """At the count k + lost."""
 
 
 class CountLaw(NamedTuple):
     """A law on the whole numbers from 0.
 
     Attributes:
-        log_pmf: Logarithm of the probability of a count, -inf where there is none.
+        log_pmf: Logarithm of the probability of a count, -inf where there is none; between whole numbers also of a
+            count and what it lost by rounding, where that is given.
         upper: The largest count with a probability.
         marks: Means and deviations of where the mass lies.
         size: How many counts there are at most, where the class alone says so.
     """
 
-    log_pmf: Callable[[Tensor], Tensor]
+    log_pmf: LogPmf
     upper: Tensor
     marks: list[tuple[Tensor, Tensor]]
     size: int | None = None
@@ -47,15 +63,26 @@ def _longest(only_zero: Tensor, like: Tensor) -> Tensor:
     return torch.where(only_zero, 0.0, torch.full_like(like, math.inf))
 
 
+def _excess(a: Tensor, b: Tensor, c: Tensor, d: Tensor, rest: Tensor | float = 0.0) -> Tensor:
+    """a·b − c·d + rest to the last digit, with the derivatives of the plain expression."""
+    with torch.no_grad():
+        (first, first_low), (second, second_low) = two_product(a, b), two_product(c, d)
+        exact = (first - second) + (first_low - second_low) + rest
+        exact = torch.where(exact.isfinite(), exact, first - second)
+    plain = a * b - c * d
+    return plain + (exact - plain.detach())
+
+
 def describe_poisson(given: Given) -> CountLaw:
     """λᵏ·e^−λ/k!."""
     (rate,) = given.read("rate")
     never = rate == 0
     inner = torch.where(never, 1.0, rate)
 
-    def log_pmf(k: Tensor) -> Tensor:
+    def log_pmf(k: Tensor, lost: Tensor | None = None) -> Tensor:
         some = torch.where(k > 0, k, 1.0)
-        body = -deviance(some, inner) - (_LOG_TAU + torch.log(some)) / 2 - stirling_rest(some)
+        gap = None if lost is None else (some - inner) + lost
+        body = -deviance(some, inner, gap) - (_LOG_TAU + torch.log(some)) / 2 - stirling_rest(some)
         value = torch.where(k > 0, body, -inner)
         return torch.where(never, torch.where(k == 0, 0.0, -math.inf), value)
 
@@ -69,8 +96,11 @@ def describe_geometric(given: Given) -> CountLaw:
     inner = trial.inner()
     log_success, log_failure = inner.log_success(), inner.flip().log_success()
 
-    def log_pmf(k: Tensor) -> Tensor:
-        return torch.where(always, torch.where(k == 0, 0.0, -math.inf), log_success + k * log_failure)
+    def log_pmf(k: Tensor, lost: Tensor | None = None) -> Tensor:
+        value = log_success + k * log_failure
+        if lost is not None:
+            value = value + lost * log_failure
+        return torch.where(always, torch.where(k == 0, 0.0, -math.inf), value)
 
     mean = torch.exp(log_failure - log_success)
     return CountLaw(log_pmf, _longest(always, mean), [(mean, mean + 1)])
@@ -85,17 +115,24 @@ def describe_negative_binomial(given: Given) -> CountLaw:
     inner = trial.inner()
     success, failure = inner.success(), inner.flip().success()
     log_failure, rest = inner.flip().log_success(), stirling_rest(r)
+    mean = r * success / failure
+    plain = at_most(mean + r, _PLAIN)
+    # k − n·p = (1 − p)·(k − c) + c·(1 − p) − r·p around a count c near the mean; 1 − p with its rounding.
+    centre = torch.where(mean < _WHOLE, mean.detach().round(), 0.0)
+    lost = 0.0 if inner.logits else (1 - failure.detach()) - success.detach()
+    start = _excess(centre, failure, r, success, centre * lost)
 
-    def log_pmf(k: Tensor) -> Tensor:
+    def log_pmf(k: Tensor, lost: Tensor | None = None) -> Tensor:
         some = torch.where(k > 0, k, 1.0)
         n = some + r
-        cost = deviance(some, n * success) + deviance(r, n * failure)
+        shift = some - centre if lost is None else (some - centre) + lost
+        gap = None if plain else failure * shift + start
+        cost = deviance(some, n * success, gap) + deviance(r, n * failure, None if gap is None else -gap)
         ends = (_LOG_TAU + torch.log(n) + torch.log(some) - torch.log(r)) / 2
         body = -cost - ends + stirling_rest(n) - stirling_rest(some) - rest
         value = torch.where(k > 0, body, r * log_failure)
         return torch.where(never, torch.where(k == 0, 0.0, -math.inf), value)
 
-    mean = r * success / failure
     spread = torch.sqrt(mean / failure + 1)
     return CountLaw(log_pmf, _longest(never, mean), [(mean, spread)])
 
@@ -109,12 +146,18 @@ def describe_binomial(given: Given) -> CountLaw:
     success, failure = inner.success(), inner.flip().success()
     log_success, log_failure = inner.log_success(), inner.flip().log_success()
     rest = stirling_rest(n.clamp_min(1.0))
+    plain = at_most(n, _PLAIN)
+    centre = (n * success).detach().round()
+    start = _excess(centre, torch.ones_like(centre), n, success)
 
-    def log_pmf(k: Tensor) -> Tensor:
+    def log_pmf(k: Tensor, lost: Tensor | None = None) -> Tensor:
         middle = (k > 0) & (k < n)
         hits, misses = torch.where(middle, k, 1.0), torch.where(middle, n - k, 1.0)
         whole = torch.where(middle, n, 2.0)
-        cost = deviance(hits, whole * success) + deviance(misses, whole * failure)
+        shift = hits - centre if lost is None else (hits - centre) + lost
+        gap = None if plain else torch.where(middle, shift + start, 1 - 2 * success)
+        less = None if gap is None else -gap
+        cost = deviance(hits, whole * success, gap) + deviance(misses, whole * failure, less)
         ends = (torch.log(whole) - torch.log(hits) - torch.log(misses) - _LOG_TAU) / 2
         body = ends - cost + rest - stirling_rest(hits) - stirling_rest(misses)
         value = torch.where(middle, body, torch.where(k == 0, n * log_failure, n * log_success))
@@ -134,7 +177,7 @@ def describe_bernoulli(given: Given) -> CountLaw:
     log_one = torch.where(always, 0.0, torch.where(never, -math.inf, inner.log_success()))
     log_zero = torch.where(never, 0.0, torch.where(always, -math.inf, inner.flip().log_success()))
 
-    def log_pmf(k: Tensor) -> Tensor:
+    def log_pmf(k: Tensor, lost: Tensor | None = None) -> Tensor:  # noqa: ARG001
         return torch.where(k == 0, log_zero, torch.where(k == 1, log_one, -math.inf))
 
     return CountLaw(log_pmf, torch.where(never, 0.0, torch.ones_like(log_one)), [], size=2)
@@ -152,7 +195,7 @@ def describe_categorical(given: Given) -> CountLaw:
     size = len(columns)
     stacked = torch.cat(columns, dim=-1)
 
-    def log_pmf(k: Tensor) -> Tensor:
+    def log_pmf(k: Tensor, lost: Tensor | None = None) -> Tensor:  # noqa: ARG001
         index = k.clamp(0, size - 1).long()
         shape = torch.broadcast_shapes(stacked.shape[:-1], index.shape[:-1])  # type: ignore[no-untyped-call]
         found = stacked.expand(*shape, size).gather(-1, index.expand(*shape, index.shape[-1]))

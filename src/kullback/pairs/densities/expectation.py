@@ -1,84 +1,44 @@
 """Integrals over a law p of anything made of two densities: nodes, weights, log p and log q at the nodes.
 
 A mixture is integrated piece by piece, each component in its own coordinate with its own weight. Panels are found
-without derivatives: graded towards all marks first, then split where the rule says its error is.
+without derivatives: graded towards all marks first, then split where the rule says its error is. Where values can be
+seen, only the elements of a batch that need it are gone through again.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from kullback.integrate import (
-    Integral,
-    Nodes,
-    Panels,
-    graded_panels,
-    integrate,
-    ladder,
-    place_nodes,
-    split_panels,
-    worth_keeping,
-)
-from kullback.pairs.densities.chart import Mark
+from kullback.integrate import Integral, Nodes, Span, graded_panels, integrate, place_nodes, split_panels, tightened
+from kullback.integrate.constants import Constants
 from kullback.pairs.densities.describe import describe
-from kullback.pairs.densities.law import Law, LogDensity
 from kullback.pairs.densities.nesting import as_mixture, flat
-from kullback.pairs.densities.point import Point
+from kullback.pairs.densities.placing import NOWHERE, Pieces, Sample, evaluate, span, with_kinks
+from kullback.pairs.densities.reading import Chosen, Lift, component_lift
 from kullback.pairs.parameters import tensors_of
 from kullback.pairs.visible import hidden, surely
 
-# Panels at first and after each splitting; where values cannot be seen, one splitting of more panels for all seasons.
-_PANELS, _FIXED_PANELS, _FIXED_TOTAL = 24, 48, 112
-_ROUNDS, _SPLIT = 6, 6
-_ENOUGH, _MOST = 1e-12, 600
-_NARROWEST = 1e-280
-# Numbers in a chunk: 256 kB of float64.
+__all__ = ["NOWHERE", "Expectation", "Pieces", "Sample", "evaluate", "first_nodes", "integral_over", "pieces_of"]
+
+# The length of a panel in the stretched coordinate, and how many there may be at first. Short ones are for derivatives,
+# whose integrands have stronger singularities, and for a few elements, where going twice costs more than nodes do.
+_LENGTH, _SHORT, _FEWEST, _PANELS = 0.8, 0.5, 4, 48
+_FEW = 16
+# Where values cannot be seen, one splitting of more panels for all seasons.
+_FIXED_PANELS, _FIXED_TOTAL = 48, 112
+_ROUNDS, _SPLIT = 6, 4
+_ENOUGH, _MOST = 1e-11, 600
+_LEAST = 1e-280
+_PARTS = Constants([k / _SPLIT for k in range(_SPLIT + 1)])
+# Numbers in a chunk: 256 kB of float64 for each thread, and as many as torch gives a thread.
 _CHUNK = 32768
-# Log-weights below this are 0, whatever they are multiplied with.
-NOWHERE = -1e13
-# Where tails are looked at.
-_OUT, _SWALLOWED = (15.0, 30.0, 60.0, 120.0), 1e12
-
-
-class Sample(NamedTuple):
-    """Both densities at the nodes of an integral over p.
-
-    Attributes:
-        log_weight: Logarithm of p·dx, or of a component's share of it.
-        log_p: Logarithm of p's density.
-        log_q: That of q's, with the part that may exceed the number range.
-        point: The nodes themselves; None in a sum over counts.
-    """
-
-    log_weight: Tensor
-    log_p: Tensor
-    log_q: LogDensity
-    point: Point | None = None
-
-
-class Pieces(NamedTuple):
-    """A pair of laws, ready to be integrated over the first.
-
-    Attributes:
-        p: The first law.
-        q: The second.
-        over: The law whose coordinate is used: p itself, or its components along a dimension before the nodes.
-        log_share: Logarithm of the components' weights; None if p is no mixture.
-        frozen: Whether no parameter asks for a derivative, so that the search for panels has the answer already.
-    """
-
-    p: Law
-    q: Law
-    over: Law
-    log_share: Tensor | None
-    frozen: bool = False
 
 
 class Expectation(NamedTuple):
@@ -97,21 +57,25 @@ class Expectation(NamedTuple):
     noise: Tensor
 
 
-def pieces_of(p: Distribution, q: Distribution) -> Pieces:
-    """Describe both laws in shapes that fit together."""
+def pieces_of(p: Distribution, q: Distribution, index: Tensor | None = None, component: Tensor | None = None) -> Pieces:
+    """Describe both laws in shapes that fit together, all elements or those with an index; see `Pieces.part`."""
     frozen = not any(tensor.requires_grad for side in (p, q) for tensor in tensors_of(side))
+    batch = torch.broadcast_shapes(p.batch_shape, q.batch_shape)  # type: ignore[no-untyped-call]
+
+    def lift(dims: int, component: Tensor | None = None) -> Lift:
+        if index is not None:
+            return Chosen(batch, index, dims, component)
+        return lambda tensor: tensor.reshape(*tensor.shape, *(1,) * dims)
+
+    part = functools.partial(pieces_of, p, q)
     mixture = as_mixture(p)
     if mixture is not None:
-        deep, beside = _lift(2), _lift(1)
-        shares, component, merge = flat(mixture)
-        over = describe(component, lambda tensor: beside(merge(tensor)))
-        return Pieces(describe(p, deep), describe(q, deep), over, shares.unsqueeze(-1), frozen)
-    law = describe(p, _lift(1))
-    return Pieces(law, describe(q, _lift(1)), law, None, frozen)
-
-
-def _lift(dims: int) -> Callable[[Tensor], Tensor]:
-    return lambda tensor: tensor.reshape(*tensor.shape, *(1,) * dims)
+        deep, each = lift(2), component_lift(lift(1, component))
+        shares, inner, merge = flat(mixture)
+        over = describe(inner, lambda tensor: each(merge(tensor)))
+        return Pieces(describe(p, deep), describe(q, deep), over, each(shares), frozen, part)
+    law = describe(p, lift(1))
+    return Pieces(law, describe(q, lift(1)), law, None, frozen, part)
 
 
 def integral_over(
@@ -122,6 +86,7 @@ def integral_over(
     log_size: Callable[[Sample], Tensor] | None = None,
     breaks: Tensor | None = None,
     roughly: bool = False,
+    apart: bool = False,
 ) -> Expectation:
     """∫ f over p, where f is given both densities and returns the integrand times the weight of a node.
 
@@ -132,93 +97,178 @@ def integral_over(
         log_size: The logarithm of |f| itself, where that says better how far f reaches.
         breaks: Nodes' coordinates at which f has kinks of its own, in the last dimension.
         roughly: Whether the first panels will do.
+        apart: Whether f looks at nothing but the sample, so that some elements can be gone through by themselves.
     """
-    plan = _Plan(f, follow_q, log_size or functools.partial(_log_size, follow_q=follow_q), breaks, roughly)
-    edges, found, noise = _search(pieces, plan)
-    if found is None or noise is None or (torch.is_grad_enabled() and not pieces.frozen):
-        found, noise = _integrated(pieces, f, place_nodes(_with_kinks(pieces, edges, breaks)))
-    parts = (found.value, found.size, found.error, noise + found.size)
+    log_size = log_size or functools.partial(log_size_of, follow_q=follow_q)
+    if hidden():
+        edges = _unseen_panels(pieces, f, follow_q, log_size, breaks)
+        return _expectation(pieces, *_integrated(pieces, f, with_kinks(pieces, edges, breaks)))
+    differentiated = torch.is_grad_enabled() and not pieces.frozen
+    with torch.no_grad():
+        wide, sizes = span(pieces, log_size, follow_q=follow_q)
+        narrow = tightened(wide, sizes)
+        length = _SHORT if differentiated or sizes.numel() <= _FEW * sizes.shape[-1] else _LENGTH
+        count = min(max(math.ceil(narrow.length() / length), _FEWEST), _PANELS)
+        edges = graded_panels(narrow, count)
+    edges = with_kinks(pieces, edges, breaks)
+    found, noise = _integrated(pieces, f, edges)
+    if roughly:
+        return _expectation(pieces, found, noise)
+    allowed = _allowed(pieces, found)
+    cut = found.ends > _ENOUGH * found.size.unsqueeze(-1)
+    bad = found.panel_error > allowed.unsqueeze(-1)
+    bad[..., :1] |= cut[..., :1]
+    bad[..., -1:] |= cut[..., 1:]
+    if not bool(bad.any()):
+        return _expectation(pieces, found, noise)
+    edges = _widened(edges, cut, wide)
+    if not apart or pieces.part is None or breaks is not None:
+        return _refined(pieces, f, edges.detach(), bad, breaks)
+    found = _refined_by_panel(pieces, f, edges, found, bad=bad, allowed=allowed)
+    return _expectation(pieces, found, noise)
+
+
+def _widened(edges: Tensor, cut: Tensor, wide: Span) -> Tensor:
+    """Panels whose outermost edges are those of the whole range where they left something out."""
+    low, high = wide.ends()
+    first = torch.where(cut[..., :1], low, edges[..., :1])
+    return torch.cat([first, edges[..., 1:-1], torch.where(cut[..., 1:], high, edges[..., -1:])], -1)
+
+
+def _expectation(pieces: Pieces, found: Integral, noise: Tensor) -> Expectation:
+    parts = (found.value, found.size, found.error + found.ends.sum(-1), noise + found.size)
     return Expectation(*(part if pieces.log_share is None else part.sum(-1) for part in parts))
 
 
-def _integrated(pieces: Pieces, f: Callable[[Sample], Tensor], nodes: Nodes) -> tuple[Integral, Tensor]:
-    """The integral on these nodes and E_p(|log p| + |level of log q|)."""
+def _allowed(pieces: Pieces, found: Integral) -> Tensor:
+    """The error that a panel may have."""
+    size, whole = found.size, found.value.detach()
+    if pieces.log_share is not None:
+        size, whole = size.sum(-1, keepdim=True), whole.sum(-1, keepdim=True)
+    return (_ENOUGH * torch.maximum(whole.abs(), 1e-2 * size)).expand_as(found.size)
+
+
+def _refined_by_panel(
+    pieces: Pieces, f: Callable[[Sample], Tensor], edges: Tensor, found: Integral, *, bad: Tensor, allowed: Tensor
+) -> Integral:
+    """The integral with the panels that do not hold split by themselves, each as if it were an element of a batch."""
+    assert pieces.part is not None
+    panels, batch = bad.shape[-1], bad.shape[:-1]
+    components = 1 if pieces.log_share is None else batch[-1]
+    row, column = bad.reshape(-1, panels).nonzero().unbind(-1)
+    edges = edges.expand(*batch, panels + 1).reshape(-1, panels + 1)
+    low, high = edges[row, column], edges[row, column + 1]
+    before = found.panel_error.reshape(-1, panels)[row, column]
+    value, error, allowed = (
+        part.reshape(-1)
+        for part in (
+            torch.where(bad, 0.0, found.panels).sum(-1),
+            torch.where(bad, 0.0, found.panel_error).sum(-1),
+            allowed,
+        )
+    )
+    share = _PARTS.like(edges)
+    alone = len(value) == 1 and pieces.log_share is None
+    for turn in range(_ROUNDS):
+        element, component = row // components, row % components
+        inner = pieces if alone else pieces.part(element, None if pieces.log_share is None else component)
+        split = low.unsqueeze(-1) + (high - low).unsqueeze(-1) * share
+        new, _ = _integrated(inner, f, split if pieces.log_share is None else split.unsqueeze(-2))
+        values, errors = (part.reshape(len(row), _SPLIT) for part in (new.panels, new.panel_error))
+        # Splitting that does not help meets rounding, not the rule.
+        again = (errors > allowed[row].unsqueeze(-1)) & (errors.sum(-1) < before / 2).unsqueeze(-1)
+        if turn == _ROUNDS - 1:
+            again = torch.zeros_like(again)
+        value = value.index_add(0, row, torch.where(again, 0.0, values).sum(-1))
+        error = error.index_add(0, row, torch.where(again, 0.0, errors).sum(-1))
+        if not bool(again.any()):
+            break
+        line, column = again.nonzero().unbind(-1)
+        low, high, before = split[line, column], split[line, column + 1], errors[line, column]
+        row = row[line]
+    rounding = found.error - found.panel_error.sum(-1)
+    ends = torch.zeros_like(found.ends)
+    return found._replace(
+        panels=value.reshape(*batch, 1),
+        error=error.reshape(batch) + rounding,
+        panel_error=error.reshape(*batch, 1),
+        ends=ends,
+    )
+
+
+def _refined(
+    pieces: Pieces, f: Callable[[Sample], Tensor], edges: Tensor, bad: Tensor, breaks: Tensor | None
+) -> Expectation:
+    """The integral on panels that are split until they hold it, or until that does not help any more."""
+    with torch.no_grad():
+        before = math.inf
+        for _ in range(_ROUNDS):
+            parts = torch.where(bad, _SPLIT, 1)
+            edges = with_kinks(pieces, split_panels(edges, parts, int(parts.sum(-1).max())), breaks)
+            found, noise = _integrated(pieces, f, edges)
+            whole = found.value.abs() if pieces.log_share is None else found.value.sum(-1, keepdim=True).abs()
+            bad = found.panel_error > _allowed(pieces, found).unsqueeze(-1)
+            # Splitting that does not help meets rounding, not the rule.
+            worst = float((found.error / whole.clamp_min(_LEAST)).nan_to_num().amax())
+            if surely(~bad) or worst > before / 3 or edges.shape[-1] > _MOST:
+                break
+            before = worst
+    if torch.is_grad_enabled() and not pieces.frozen:
+        found, noise = _integrated(pieces, f, with_kinks(pieces, edges, breaks))
+    return _expectation(pieces, found, noise)
+
+
+def _unseen_panels(
+    pieces: Pieces,
+    f: Callable[[Sample], Tensor],
+    follow_q: bool,
+    log_size: Callable[[Sample], Tensor],
+    breaks: Tensor | None,
+) -> Tensor:
+    """Edges of a fixed number of panels."""
+    with torch.no_grad():
+        wide, _ = span(pieces, log_size, follow_q=follow_q)
+        edges = with_kinks(pieces, graded_panels(wide, _FIXED_PANELS), breaks)
+        found, _ = _integrated(pieces, f, edges)
+        bad = found.panel_error > _allowed(pieces, found).unsqueeze(-1)
+        return split_panels(edges, torch.where(bad, _SPLIT, 1), _FIXED_TOTAL)
+
+
+def _integrated(pieces: Pieces, f: Callable[[Sample], Tensor], edges: Tensor) -> tuple[Integral, Tensor]:
+    """The integral on these panels and E_p(|log p| + |level of log q|)."""
     terms, noises = [], []
-    for at, log_weight in _chunks(*nodes):
+    for at, log_weight in _chunks(place_nodes(edges)):
         sample = evaluate(pieces, at, log_weight)
         terms.append(f(sample))
-        heights = sample.log_p.detach().abs() + sample.log_q.level.detach().abs()
-        noises.append((torch.exp(sample.log_weight.detach()) * heights).sum(-1))
+        with torch.no_grad():
+            heights = sample.log_p.abs() + sample.log_q.level.abs()
+            noises.append((torch.exp(sample.log_weight) * heights).sum(-1))
     return integrate(terms[0] if len(terms) == 1 else torch.cat(terms, -1)), sum(noises[1:], noises[0])
 
 
-def _chunks(at: Tensor, log_weight: Tensor) -> Iterable[tuple[Tensor, Tensor]]:
-    """Nodes a few at a time, so that what is computed of them stays in the cache."""
+def _chunks(nodes: Nodes) -> Iterable[Nodes]:
+    """Nodes a few panels at a time, so that what is computed of them stays in the cache."""
+    at, log_weight = nodes
     count = at.shape[-1]
-    size = count if hidden() else max(_CHUNK * count // max(at.numel(), 1), 16)
+    most = _CHUNK * torch.get_num_threads() if not hidden() else at.numel()
+    size = max(most * count // max(at.numel(), 1), 16) if at.numel() > most else count
     if size >= count:
-        return [(at, log_weight)]
-    return zip(torch.split(at, size, dim=-1), torch.split(log_weight, size, dim=-1), strict=True)
+        return [nodes]
+    return map(Nodes, torch.split(at, size, dim=-1), torch.split(log_weight, size, dim=-1))
 
 
 def first_nodes(pieces: Pieces, log_size: Callable[[Sample], Tensor]) -> Tensor:
     """Coordinates of nodes, ascending in the last dimension, that see all that an integrand of this size has."""
     with torch.no_grad():
-        rungs, first, last = _range(pieces, _Plan(log_size, True, log_size, None, True))
-        return place_nodes(_with_kinks(pieces, graded_panels(rungs, first, last, _FIXED_PANELS), None)).at
+        wide, _ = span(pieces, log_size, follow_q=True)
+        return place_nodes(with_kinks(pieces, graded_panels(wide, _FIXED_PANELS), None)).at
 
 
-class _Plan(NamedTuple):
-    """An integrand and what is known of it; see `integral_over`."""
-
-    f: Callable[[Sample], Tensor]
-    follow_q: bool
-    log_size: Callable[[Sample], Tensor]
-    breaks: Tensor | None
-    roughly: bool
-
-
-_Found = tuple[Tensor, Integral | None, Tensor | None]
-
-
-def _search(pieces: Pieces, plan: _Plan) -> _Found:
-    """Edges of panels that hold the integral to full accuracy, and the integral if it needs no derivative."""
-    with torch.no_grad():
-        rungs, first, last = _range(pieces, plan)
-        unseen = hidden()
-        edges = graded_panels(rungs, first, last, _FIXED_PANELS if unseen else _PANELS)
-        before = math.inf
-        for _ in range(1 if unseen else _ROUNDS):
-            edges = _with_kinks(pieces, edges, plan.breaks)
-            found, noise = _integrated(pieces, plan.f, place_nodes(edges))
-            whole = found.value.abs() if pieces.log_share is None else found.value.sum(-1, keepdim=True).abs()
-            bad = found.panel_error > (_ENOUGH * torch.maximum(whole, 1e-2 * found.size)).unsqueeze(-1)
-            parts = torch.where(bad, _SPLIT, 1)
-            if unseen:
-                return split_panels(edges, parts, _FIXED_TOTAL), None, None
-            # Splitting that does not help meets rounding, not the rule.
-            worst = float((found.error / whole.clamp_min(_NARROWEST)).nan_to_num().amax()) if found.error.numel() else 0
-            total = int(parts.sum(-1).max()) if parts.numel() else 0
-            if plan.roughly or surely(~bad) or worst > before / 3 or total > _MOST:
-                return edges, found, noise
-            before = worst
-            edges = split_panels(edges, parts, total)
-    return edges, None, None
-
-
-def _range(pieces: Pieces, plan: _Plan) -> tuple[Panels, Tensor, Tensor]:
-    """A ladder over all marks and the part of it that matters."""
-    p, q = pieces.p, pieces.q
-    rungs = ladder(*_located(pieces, [*p.marks, *p.bulk, *q.marks, *(q.bulk if plan.follow_q else ())]))
-    sizes = [plan.log_size(evaluate(pieces, *part)) for part in _chunks(rungs.at, rungs.at * 0)]
-    log_size = torch.cat(sizes, -1)
-    # q may have more batch elements than the marks have.
-    return Panels(*(part.expand_as(log_size) for part in rungs)), *worth_keeping(log_size)
-
-
-def _log_size(sample: Sample, *, follow_q: bool) -> Tensor:
+def log_size_of(sample: Sample, *, follow_q: bool) -> Tensor:
     """How large an integrand may be, as a logarithm."""
     level, drop, log_drop = sample.log_q
+    if drop is not None and log_drop is None:
+        level = level - drop
     log_size = torch.log1p((sample.log_p - level).abs())
     if drop is not None and log_drop is not None:
         log_size = torch.maximum(log_size, torch.where(log_drop > 1, log_drop, torch.log1p(drop)))
@@ -226,64 +276,3 @@ def _log_size(sample: Sample, *, follow_q: bool) -> Tensor:
     if follow_q:
         log_size = torch.maximum(log_size, sample.log_weight - sample.log_p + sample.log_q.total())
     return torch.where(sample.log_weight > NOWHERE, log_size, -math.inf)
-
-
-def does_not_fall(pieces: Pieces) -> Tensor:
-    """Whether p·(1 + |log p/q|) stays up far out in p's coordinate, whose tails are exponential or lighter.
-
-    For laws whose tails are not known by parameters: from one place to another twice as far an integrable tail falls by
-    more than e. Places where the slope of a map has swallowed the density say nothing.
-    """
-    with torch.no_grad():
-        like = pieces.over.chart.locate((*pieces.over.bulk, *pieces.over.marks)[0])[0] * 0
-        found = torch.zeros_like(like, dtype=torch.bool)
-        for sign in (-1.0, 1.0):
-            places = sign * torch.tensor(_OUT, dtype=like.dtype, device=like.device) + like
-            sample = evaluate(pieces, places, torch.zeros_like(places))
-            size = _log_size(sample, follow_q=False)
-            known = (sample.log_p.abs() < _SWALLOWED) & (size > -math.inf)
-            stays = torch.zeros_like(size[..., :1], dtype=torch.bool)
-            for near in range(len(_OUT) - 1):
-                far = near + 1
-                kept = size[..., far : far + 1] > size[..., near:far] - 1
-                stays = torch.where(known[..., far : far + 1], kept, stays)
-            found = found | stays
-        return found
-
-
-def _located(pieces: Pieces, marks: Sequence[Mark]) -> tuple[Tensor, Tensor]:
-    """Places and widths of marks in the coordinate of the nodes, stacked in the last dimension."""
-    found = [pieces.over.chart.locate(mark) for mark in marks]
-    parts = torch.broadcast_tensors(*(part for pair in found for part in pair))  # type: ignore[no-untyped-call]
-    return torch.cat(parts[::2], dim=-1), torch.cat(parts[1::2], dim=-1).clamp_min(_NARROWEST)
-
-
-def _with_kinks(pieces: Pieces, edges: Tensor, breaks: Tensor | None) -> Tensor:
-    """Panel edges with the kinks among them; an edge at a kink moves with it, which second derivatives need."""
-    kinks = [pieces.over.chart.coordinate(kink) for kink in (*pieces.p.kinks, *pieces.q.kinks)]
-    kinks += [] if breaks is None else torch.split(breaks, 1, dim=-1)
-    if not kinks:
-        return edges
-    low, high = edges[..., :1], edges[..., -1:]
-    at = torch.broadcast_tensors(*kinks, low)[:-1]  # type: ignore[no-untyped-call]
-    inside = [torch.where((y > low) & (y < high), y, low) for y in at]
-    edges = edges.expand(*inside[0].shape[:-1], -1)
-    for y in inside:
-        edges = torch.where(edges == y.detach(), y, edges)
-    return torch.cat([edges, *inside], dim=-1).sort(dim=-1).values
-
-
-def evaluate(pieces: Pieces, y: Tensor, log_weight: Tensor) -> Sample:
-    """Both densities at nodes."""
-    point = pieces.over.chart.point(y)
-    log_p = pieces.p.log_density(point).total()
-    mass = _log_mass(pieces.over, point, log_p if pieces.log_share is None else None)
-    own = mass if pieces.log_share is None else mass + pieces.log_share
-    return Sample(own + log_weight, log_p, pieces.q.log_density(point), point)
-
-
-def _log_mass(law: Law, point: Point, log_density: Tensor | None) -> Tensor:
-    """log(p·dx/dy): of a mapped law in the coordinate before the map, whose slope takes no part in it."""
-    if law.inner is not None and point.origin is not None:
-        return _log_mass(law.inner, point.origin[1], None)
-    return (law.log_density(point).total() if log_density is None else log_density) + point.log_jacobian

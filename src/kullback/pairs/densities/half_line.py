@@ -9,12 +9,13 @@ from torch import Tensor
 
 from kullback.pairs.densities.chart import Log, Mark
 from kullback.pairs.densities.law import Law, LogDensity
-from kullback.pairs.densities.point import CAP, Point
+from kullback.pairs.densities.point import CAP, MODEST, Point
 from kullback.pairs.densities.reading import Given
 from kullback.pairs.densities.soft import exp_rest, softplus
 from kullback.pairs.densities.stirling import stirling_rest
 from kullback.pairs.densities.tails import Kind, Tail
 from kullback.pairs.densities.tilt import log_normaliser, tilt
+from kullback.pairs.visible import at_most
 
 _HALF_LOG_TAU = math.log(2 * math.pi) / 2
 _LN2 = math.log(2.0)
@@ -120,8 +121,9 @@ def describe_log_normal(given: Given) -> Law:
     def log_density(point: Point) -> LogDensity:
         u = point.log_above(zero, centre)
         z = (u + (within - loc)) / scale
-        log_size = torch.log(torch.where(z.abs() > 1, z.abs(), 1.0))
-        return LogDensity(level - u, z * z / 2, 2 * log_size - _LN2)
+        size = z.abs()
+        log_drop = None if at_most(size, MODEST) else 2 * torch.log(size.clamp_min(1.0)) - _LN2
+        return LogDensity(level - u, z * z / 2, log_drop)
 
     tails = [Tail(Kind.LOG_SQUARE, rate=1 / scale**2)]
     bulk = [Mark(loc, scale, lower=zero)]

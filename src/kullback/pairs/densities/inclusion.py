@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from kullback.pairs.densities.expectation import Pieces, does_not_fall
+from kullback.pairs.densities.far_out import does_not_fall
+from kullback.pairs.densities.placing import Pieces
 from kullback.pairs.densities.tails import Tail, diverges
 from kullback.pairs.support import Bound
 

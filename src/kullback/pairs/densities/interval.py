@@ -19,6 +19,7 @@ from kullback.pairs.densities.tails import Kind, Tail
 from kullback.pairs.densities.tilt import log_normaliser, tilt
 from kullback.pairs.log_sinhc import log_sinhc
 from kullback.pairs.outcomes import chance
+from kullback.pairs.visible import hidden
 from kullback.special import log_ive
 
 _FLAT = [Tail(Kind.LOG)]
@@ -77,7 +78,9 @@ def describe_continuous_bernoulli(given: Given) -> Law:
     zero, one = torch.zeros_like(eta), torch.ones_like(eta)
     size = eta.abs()
     at, step = split_point(eta)
-    normaliser = attach(log_sinhc(at, 0), [step], [log_sinhc(at, 1)], [log_sinhc(at, 2)])
+    normaliser = log_sinhc(at, 0)
+    if hidden() or eta.requires_grad:
+        normaliser = attach(normaliser, [step], [log_sinhc(at, 1)], [log_sinhc(at, 2)])
     level = size / 2 - normaliser
 
     def log_density(point: Point) -> LogDensity:

@@ -15,6 +15,7 @@ from kullback.pairs.densities.soft import softplus
 from kullback.pairs.densities.tails import Kind, Tail
 from kullback.pairs.gamma_half_step import log_half_step
 from kullback.pairs.outcomes import chance
+from kullback.pairs.visible import at_most
 
 _HALF_LOG_TAU = math.log(2 * math.pi) / 2
 _LN2 = math.log(2.0)
@@ -27,7 +28,7 @@ def describe_normal(given: Given) -> Law:
 
     def log_density(point: Point) -> LogDensity:
         z, log_size = point.standard(loc, scale)
-        return LogDensity(level, z * z / 2, 2 * log_size - _LN2)
+        return LogDensity(level, z * z / 2, None if log_size is None else 2 * log_size - _LN2)
 
     tails = [Tail(Kind.POWER, 2.0, 0.5 / scale**2)]
     return Law(Line(loc, scale), log_density, -math.inf, math.inf, tails, tails, bulk=[Mark(loc, scale)])
@@ -81,6 +82,10 @@ def describe_gumbel(given: Given) -> Law:
 
     def log_density(point: Point) -> LogDensity:
         z, log_size = point.standard(loc, scale)
+        if at_most(-z, CAP / 2):
+            return LogDensity(level, z + torch.exp(-z), log_size)
+        if log_size is None:
+            log_size = torch.log(z.abs().clamp_min(1.0))
         return LogDensity(level, z + torch.exp((-z).clamp_max(CAP)), torch.where(z > 0, log_size, -z))
 
     lower, upper = [Tail(Kind.EXP, rate=1 / scale)], [Tail(Kind.POWER, 1.0, 1 / scale)]
@@ -113,6 +118,8 @@ def logistic_drop(z: Tensor) -> Tensor:
     return size + 2 * softplus(-size)
 
 
-def log1p_square(z: Tensor, log_size: Tensor) -> Tensor:
+def log1p_square(z: Tensor, log_size: Tensor | None) -> Tensor:
     """log(1 + z²), also where z is known by its logarithm only."""
+    if log_size is None:
+        return torch.log1p(z * z)
     return torch.where(log_size > CAP / 2, 2 * log_size, torch.log1p(z * z))

@@ -9,9 +9,10 @@ from torch import Tensor
 from torch.distributions.transforms import Transform
 
 from kullback.pairs.densities.chart import Mark
-from kullback.pairs.densities.point import Distance, Offset, Point
+from kullback.pairs.densities.point import MODEST, Distance, Offset, Point
 from kullback.pairs.densities.tails import Kind, Tail
 from kullback.pairs.support import Bound
+from kullback.pairs.visible import at_most
 
 
 class Map(Protocol):
@@ -41,14 +42,15 @@ class Map(Protocol):
 
 def on_line(value: Tensor, log_jacobian: Tensor) -> Point:
     """A point known by its value only."""
-    zero = torch.zeros_like(value)
-    log_size = torch.log(torch.where(value.abs() > 1, value.abs(), 1.0))
+    zero = value.new_zeros(1)
+    size = value.abs()
+    log_size = None if at_most(size, MODEST) else torch.log(size.clamp_min(1.0))
     return Point(Offset(zero, zero + 1, value, log_size), None, None, log_jacobian)
 
 
 def plain_value(point: Point) -> Tensor:
     """X itself."""
-    zero = torch.zeros_like(point.log_jacobian)
+    zero = point.log_jacobian.new_zeros(1)
     return point.standard(zero, zero + 1)[0]
 
 

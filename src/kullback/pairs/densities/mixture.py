@@ -12,18 +12,15 @@ from kullback.pairs.densities.chart import Mark
 from kullback.pairs.densities.law import Law, LogDensity
 from kullback.pairs.densities.nesting import as_mixture, flat
 from kullback.pairs.densities.point import Point
-from kullback.pairs.densities.reading import Given, Lift
+from kullback.pairs.densities.reading import Given, component_lift
 from kullback.pairs.densities.tails import Tail
 from kullback.pairs.support import Bound
+from kullback.pairs.visible import at_most
 
 # The log-drop of a density that is 0: beyond anything a weight can make up for.
 _NOWHERE = 1e7
-
-
-def component_lift(lift: Lift) -> Lift:
-    """The same for parameters of components: batch, the other dimensions of the nodes, components, nodes."""
-    extra = lift(torch.zeros(())).ndim - 1
-    return lambda tensor: tensor.reshape(*tensor.shape[:-1], *(1,) * extra, tensor.shape[-1], 1)
+# The logarithm of a weight that is none.
+_LEAST = -1e5
 
 
 def describe_mixture(given: Given, describe: Callable[[Given], Law]) -> Law:
@@ -39,8 +36,12 @@ def describe_mixture(given: Given, describe: Callable[[Given], Law]) -> Law:
         spread = point.spread()
         level, drop, log_drop = part.log_density(spread)
         outside = _outside(part, spread)
-        if drop is None or log_drop is None:
+        if log_drop is None:
+            level = level if drop is None else level - drop
+            if outside is None:
+                return LogDensity(_log_sum(log_share + level, log_share))
             drop = log_drop = torch.zeros_like(level + log_share)
+        assert drop is not None
         if outside is not None:
             drop = torch.where(outside, 1e100, drop)
             log_drop = torch.where(outside, _NOWHERE, log_drop)
@@ -63,6 +64,13 @@ def describe_mixture(given: Given, describe: Callable[[Given], Law]) -> Law:
         unsure=part.unsure,
         kinks=tuple(k for kink in [*part.kinks, *_moving_ends(part)] for k in kink.unbind(-2)),
     )
+
+
+def _log_sum(terms: Tensor, log_share: Tensor) -> Tensor:
+    """Log Σ e^(term) over components."""
+    if terms.shape[-2] == 2 and at_most(-log_share, -_LEAST):
+        return torch.logaddexp(*terms.unbind(-2))
+    return torch.logsumexp(terms, -2)
 
 
 def _each(mark: Mark) -> list[Mark]:

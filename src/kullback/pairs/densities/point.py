@@ -13,20 +13,24 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from kullback.pairs.visible import surely
+from kullback.pairs.visible import at_most, hidden, surely
 
 # Offsets are capped at e^230, whose square is representable; their logarithms are not.
 CAP = 230.0
+MODEST = 1e50
 _TINY = 1e-300
 
 
 class Offset(NamedTuple):
-    """x = loc + scale·value; `log_size` is log|value| without the cap, read only where that is large."""
+    """x = loc + scale·value; `log_size` is log|value| without the cap, read only where that is large.
+
+    It is None where all values are known to be at most `MODEST`.
+    """
 
     loc: Tensor
     scale: Tensor
     value: Tensor
-    log_size: Tensor
+    log_size: Tensor | None
 
 
 class Distance(NamedTuple):
@@ -58,24 +62,39 @@ class Point(NamedTuple):
     log_jacobian: Tensor
     origin: tuple[object, Point, Tensor] | None = None
 
-    def standard(self, loc: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """(x − loc)/scale, capped, and the logarithm of its size, which is exact where the size is large."""
+    def standard(self, loc: Tensor, scale: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(x − loc)/scale, capped, and the logarithm of its size, which is exact where the size is large.
+
+        Of numbers whose squares are known to be representable there is no logarithm.
+        """
         if self.centre is not None:
             here, there, value, log_size = self.centre
             if loc is here and scale is there:
                 return value, log_size
-            ratio = there / scale
-            return _combine((here - loc) / scale, value * ratio, log_size + torch.log(ratio))
-        parts = []
+            ratio, shift = there / scale, (here - loc) / scale
+            if log_size is None:
+                if at_most(torch.maximum(ratio, shift.abs()), MODEST):
+                    return shift + value * ratio, None
+                log_size = torch.log(value.abs().clamp_min(1.0))
+            return _combine(shift, value * ratio, log_size + torch.log(ratio))
+        parts: list[tuple[tuple[Tensor, Tensor | None], Tensor]] = []
         for distance, sign in ((self.above, 1.0), (self.below, -1.0)):
             if distance is not None:
                 log_size = distance.in_units(scale)
-                size = torch.exp(log_size.clamp_max(CAP))
-                parts.append((_combine((distance.end - loc) / scale, sign * size, log_size), size))
+                shift = (distance.end - loc) / scale
+                if at_most(log_size, CAP / 2) and at_most(shift.abs(), MODEST):
+                    size = torch.exp(log_size)
+                    parts.append(((torch.add(shift, size, alpha=sign), None), size))
+                else:
+                    size = torch.exp(log_size.clamp_max(CAP))
+                    parts.append((_combine(shift, sign * size, log_size), size))
         if len(parts) == 1:
             return parts[0][0]
         (low, low_size), (high, high_size) = parts
         nearer = low_size <= high_size
+        if low[1] is None or high[1] is None:
+            # An interval that ends has no points that are far away.
+            return torch.where(nearer, low[0], high[0]), None
         return torch.where(nearer, low[0], high[0]), torch.where(nearer, low[1], high[1])
 
     def log_above(self, lower: Tensor, scale: Tensor) -> Tensor:
@@ -89,13 +108,18 @@ class Point(NamedTuple):
     def _log_distance(self, known: Distance | None, end: Tensor, scale: Tensor, sign: float) -> Tensor:
         if known is None:
             value, log_size = self.standard(end, scale)
-            size = sign * value
-            return torch.where(log_size > CAP / 2, log_size, torch.log(size.clamp_min(_TINY)))
+            log = torch.log((sign * value).clamp_min(_TINY))
+            return log if log_size is None else torch.where(log_size > CAP / 2, log_size, log)
         log = known.in_units(scale)
         if end is known.end:
             return log
         gap = sign * (known.end - end) / scale
         apart = gap > 0
+        if not gap.requires_grad and not hidden():
+            if bool((gap == 0).all()):
+                return log
+            if bool(apart.all()):
+                return torch.logaddexp(torch.log(gap), log)
         nearer = log
         if gap.requires_grad or not surely(gap >= 0):
             # An end inside the known one is as much nearer; log(d + gap) has the slope 1/d where the two touch.
@@ -110,11 +134,9 @@ class Point(NamedTuple):
 
 
 def _spread(part: Offset | Distance | Tensor | None) -> Any:
-    if part is None:
-        return None
-    if isinstance(part, Tensor):
-        return part.unsqueeze(-2)
-    return type(part)(*(t.unsqueeze(-2) for t in part))
+    if part is None or isinstance(part, Tensor):
+        return None if part is None else part.unsqueeze(-2)
+    return type(part)(*(_spread(inner) for inner in part))
 
 
 def _combine(shift: Tensor, value: Tensor, log_size: Tensor) -> tuple[Tensor, Tensor]:

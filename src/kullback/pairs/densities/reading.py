@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -12,6 +13,47 @@ from torch.distributions import Distribution
 from kullback.pairs.parameters import read
 
 Lift = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A lift that takes some elements of a batch only, in one dimension before those of the nodes.
+
+    Attributes:
+        batch: The shape that tensors are expanded to.
+        index: Which elements, counted through the whole batch.
+        dims: How many dimensions are appended.
+        component: Which component of a mixture for each element; None for all.
+    """
+
+    batch: torch.Size
+    index: Tensor
+    dims: int
+    component: Tensor | None = None
+
+    def __call__(self, tensor: Tensor) -> Tensor:
+        """One value per element."""
+        return self.rows(tensor, 0).reshape(-1, *(1,) * self.dims)
+
+    def rows(self, tensor: Tensor, trailing: int) -> Tensor:
+        """The elements of a tensor whose last dimensions, so many, belong to each element."""
+        inner = tensor.shape[tensor.ndim - trailing :]
+        whole = tensor.expand((*self.batch, *inner)).reshape(-1, *inner)
+        found = whole.index_select(0, self.index)
+        return found if self.component is None else found.gather(-1, self.component.unsqueeze(-1))
+
+
+def component_lift(lift: Lift) -> Lift:
+    """The same for parameters of components: batch, the other dimensions of the nodes, components, nodes."""
+    if isinstance(lift, Chosen):
+        ones, count = (1,) * (lift.dims - 1), lift.index.shape[0]
+
+        def chosen(tensor: Tensor) -> Tensor:
+            return lift.rows(tensor, 1).reshape(count, *ones, -1, 1)
+
+        return chosen
+    extra = lift(torch.zeros(())).ndim - 1
+    return lambda tensor: tensor.reshape(*tensor.shape[:-1], *(1,) * extra, tensor.shape[-1], 1)
 
 
 class Given(NamedTuple):

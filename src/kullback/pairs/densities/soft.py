@@ -8,6 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus as _softplus
 
+from kullback.pairs.visible import hidden
+from kullback.special import expm1mx
+
 _EXP_REST = [1 / math.factorial(k) for k in range(2, 15)]
 
 
@@ -17,7 +20,9 @@ def softplus(x: Tensor) -> Tensor:
 
 
 def exp_rest(x: Tensor) -> Tensor:
-    """eˣ − 1 − x to a few roundings; `kullback.special.expm1mx` is exact to one and takes thirty times as long."""
+    """eˣ − 1 − x; to a few roundings where the native `expm1mx` cannot be called, whose pure form takes long."""
+    if not hidden():
+        return expm1mx(x)
     near = x.abs() < 0.5
     small = torch.where(near, x, 0.0)
     series = torch.full_like(small, _EXP_REST[-1])

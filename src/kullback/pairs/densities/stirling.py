@@ -1,6 +1,7 @@
-"""The remainder of Stirling's series for log Γ, cheaply: to 1e-15 absolutely, which is what a log-density needs.
+"""The remainder of Stirling's series for log Γ, and deviances, at every node of an integral.
 
-`kullback.special.binet` is relatively accurate with its derivatives and twenty times as expensive.
+Natively these are single operations. Where values cannot be seen their pure forms, which own accurate derivatives, take
+long; a series to 1e-15 absolutely is what a log-density needs.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import math
 import torch
 from torch import Tensor
 
-from kullback.pairs.visible import surely
+from kullback.pairs.visible import hidden
+from kullback.special import binet, kl_div
 
 _LOG_TAU = math.log(2 * math.pi)
 # R(x) = Σ B₂ₖ/(2k(2k−1)x^(2k−1)); from 15 on seven terms reach 1e-17.
@@ -19,21 +21,31 @@ _STIRLING = [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 /
 
 def stirling_rest(x: Tensor) -> Tensor:
     """R(x) for x > 0; the caller keeps 0 away."""
+    if not hidden():
+        return binet(x)
     large = x >= 15
     inverse = 1 / torch.where(large, x, 15.0)
     square, series = inverse * inverse, torch.zeros_like(inverse)
     for coefficient in reversed(_STIRLING):
         series = series * square + coefficient
-    if surely(large):
-        return series * inverse
     small = torch.where(large, 1.0, x)
     direct = torch.lgamma(small) - ((small - 0.5) * torch.log(small) - small + _LOG_TAU / 2)
     return torch.where(large, series * inverse, direct)
 
 
-def deviance(x: Tensor, mean: Tensor) -> Tensor:
-    """x·log(x/m) − x + m ≥ 0 for positive x and m, to a few roundings of itself (Loader's series near x = m)."""
-    gap, total = x - mean, x + mean
+def deviance(x: Tensor, mean: Tensor, gap: Tensor | None = None) -> Tensor:
+    """x·log(x/m) − x + m ≥ 0 for positive x and m, to a few roundings of itself (Loader's series near x = m).
+
+    Args:
+        x: The number.
+        mean: What it is compared with.
+        gap: x − m where that is known better than the difference of the two, which keeps no more digits than differ.
+    """
+    if gap is None:
+        if not hidden():
+            return kl_div(x, mean)
+        gap = x - mean
+    total = x + mean
     near = gap.abs() < 0.1 * total
     v = torch.where(near, gap / total, 0.0)
     square, series = v * v, torch.zeros_like(v)

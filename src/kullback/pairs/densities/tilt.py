@@ -14,6 +14,11 @@ import torch
 from torch import Tensor
 
 from kullback.pairs.densities.stirling import stirling_rest
+from kullback.pairs.visible import hidden
+from kullback.special import expm1mx, log1pmx
+
+# Beyond this eᵘ is near overflow, and log(1 + s·eᵘ) grows like u.
+_HIGH = 700.0
 
 
 def log_normaliser(a: Tensor, b: Tensor) -> Tensor:
@@ -24,15 +29,19 @@ def log_normaliser(a: Tensor, b: Tensor) -> Tensor:
 
 
 def tilt(a: Tensor, b: Tensor, t: Tensor) -> Tensor:
-    """n·D(t)."""
+    """n·D(t).
+
+    D(t) for the share a/n is D(−t) for b/n, so that the smaller share s is taken: log(1 + s·(eᵘ − 1)) and s·u are then
+    both small where D is. Near 0 their first orders are left out on either side.
+    """
     n = a + b
-    share, rest = a / n, b / n
-    size = t.abs()
-    near = size < 1
-    inner = torch.where(near, t, 0.0)
-    close = torch.log1p(share * torch.expm1(inner)) - share * inner
-    up = t > 0
-    # With the larger of the two exponentials taken out the logarithm is of a sum of two positive parts.
-    ahead, behind = torch.where(up, share, rest), torch.where(up, rest, share)
-    apart = behind * size + torch.log(ahead + behind * torch.exp(-size))
+    share = torch.minimum(a, b) / n
+    u = t * torch.where(a > b, -1.0, 1.0)
+    risen = share * torch.expm1(u.clamp_max(_HIGH))
+    apart = torch.log1p(risen) - share * u + (u - _HIGH).clamp_min(0.0)
+    if hidden():
+        return n * apart
+    near = u.abs() < 1
+    inner = torch.where(near, u, 0.0)
+    close = log1pmx(torch.where(near, risen, 0.0)) + share * expm1mx(inner)
     return n * torch.where(near, close, apart)

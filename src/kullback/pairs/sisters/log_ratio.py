@@ -12,7 +12,7 @@ the difference, which need no such care.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -99,10 +99,10 @@ def _kept(tensor: Tensor) -> Tensor:
 
 def _still(point: Point) -> Point:
     """The same nodes without derivatives."""
-    return Point(*(_detached(part) for part in point))  # type: ignore[arg-type]
+    return Point(*(_detached(part) for part in point[:4]))
 
 
-def _detached(part: Offset | Distance | Tensor | None) -> Offset | Distance | Tensor | None:
+def _detached(part: Offset | Distance | Tensor | None) -> Any:
     if part is None or isinstance(part, Tensor):
         return None if part is None else _kept(part)
-    return type(part)(*(_kept(t) for t in part))
+    return type(part)(*(_detached(inner) for inner in part))

@@ -40,7 +40,7 @@ def meet(p: Distribution, q: Distribution) -> Meeting:
 
 
 def _guarded(pieces: Pieces) -> Pieces:
-    return pieces._replace(q=_everywhere(pieces.q, pieces.p))
+    return pieces._replace(q=_everywhere(pieces.q, pieces.p), part=None)
 
 
 def _everywhere(law: Law, other: Law) -> Law:

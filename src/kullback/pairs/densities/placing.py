@@ -1,0 +1,138 @@
+"""Where the panels of an integral over p go: marks of both laws in p's coordinate, and the range that matters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from kullback.integrate import Span, falling, ladder
+from kullback.pairs.densities.chart import Chart, Mark
+from kullback.pairs.densities.law import Law, LogDensity
+from kullback.pairs.densities.point import Point
+from kullback.pairs.visible import hidden
+
+_NARROWEST = 1e-280
+# Log-weights below this are 0, whatever they are multiplied with.
+NOWHERE = -1e13
+
+
+class Sample(NamedTuple):
+    """Both densities at the nodes of an integral over p.
+
+    Attributes:
+        log_weight: Logarithm of p·dx, or of a component's share of it.
+        log_p: Logarithm of p's density.
+        log_q: That of q's, with the part that may exceed the number range.
+        point: The nodes themselves; None in a sum over counts.
+    """
+
+    log_weight: Tensor
+    log_p: Tensor
+    log_q: LogDensity
+    point: Point | None = None
+
+
+class Part(Protocol):
+    """How to describe some elements of a batch."""
+
+    def __call__(self, index: Tensor, component: Tensor | None = None) -> Pieces:
+        """Both laws, for these elements and with these components of p."""
+
+
+class Pieces(NamedTuple):
+    """A pair of laws, ready to be integrated over the first.
+
+    Attributes:
+        p: The first law.
+        q: The second.
+        over: The law whose coordinate is used: p itself, or its components along a dimension before the nodes.
+        log_share: Logarithm of the components' weights; None if p is no mixture.
+        frozen: Whether no parameter asks for a derivative, so that the search for panels has the answer already.
+        part: The same for some elements of the batch, by their index in it, and of p's components for one each, by
+            theirs; None if that cannot be had.
+    """
+
+    p: Law
+    q: Law
+    over: Law
+    log_share: Tensor | None
+    frozen: bool = False
+    part: Part | None = None
+
+
+def evaluate(pieces: Pieces, y: Tensor, log_weight: Tensor) -> Sample:
+    """Both densities at nodes."""
+    point = pieces.over.chart.point(y)
+    log_p = pieces.p.log_density(point).total()
+    mass = _log_mass(pieces.over, point, log_p if pieces.log_share is None else None)
+    own = mass if pieces.log_share is None else mass + pieces.log_share
+    return Sample(own + log_weight, log_p, pieces.q.log_density(point), point)
+
+
+def _log_mass(law: Law, point: Point, log_density: Tensor | None) -> Tensor:
+    """log(p·dx/dy): of a mapped law in the coordinate before the map, whose slope takes no part in it."""
+    if law.inner is not None and point.origin is not None:
+        return _log_mass(law.inner, point.origin[1], None)
+    return (law.log_density(point).total() if log_density is None else log_density) + point.log_jacobian
+
+
+def span(pieces: Pieces, log_size: Callable[[Sample], Tensor], *, follow_q: bool) -> tuple[Span, Tensor]:
+    """A ladder over all marks with the part of it that matters, and the log-size of the integrand at the rungs."""
+    p, q = pieces.p, pieces.q
+    rungs = ladder(*_located(pieces.over.chart, [*p.marks, *p.bulk, *q.marks, *(q.bulk if follow_q else ())]))
+    sample = evaluate(pieces, rungs.at, torch.zeros_like(rungs.at))
+    found = log_size(sample)
+    return falling(rungs, found, sample.log_p - sample.log_q.total() if follow_q else None), found
+
+
+def _located(chart: Chart, marks: Sequence[Mark]) -> tuple[Tensor, Tensor]:
+    """Places and widths of marks in the coordinate of the nodes, stacked in the last dimension."""
+    found = [part for kind in _KINDS for part in _located_together(chart, [m for m in marks if _kind(m) == kind])]
+    batch = torch.broadcast_shapes(*(part.shape[:-1] for part in found))  # type: ignore[no-untyped-call]
+    centres, widths = (torch.cat([part.expand(*batch, -1) for part in found[i::2]], -1) for i in (0, 1))
+    widths = widths.clamp_min(_NARROWEST)
+    if hidden() or len(marks) < 3 or not centres.numel():
+        return centres, widths
+    # A mark that says nothing in this coordinate is found at 0 with the width 1; one of them is enough.
+    idle = ((centres == 0) & (widths == 1)).reshape(-1, centres.shape[-1]).all(0).tolist()
+    keep = [at for at, says_nothing in enumerate(idle) if not (says_nothing and True in idle[:at])]
+    return (centres, widths) if len(keep) == len(idle) else (centres[..., keep], widths[..., keep])
+
+
+_KINDS = ((False, False), (True, False), (False, True))
+
+
+def _kind(mark: Mark) -> tuple[bool, bool]:
+    """Near which end a mark is."""
+    return mark.lower is not None, mark.upper is not None
+
+
+def _located_together(chart: Chart, marks: Sequence[Mark]) -> tuple[Tensor, ...]:
+    """Places and widths of marks of one kind."""
+    if not marks:
+        return ()
+    given = [part for mark in marks for part in mark if part is not None]
+    parts = torch.broadcast_tensors(*given)  # type: ignore[no-untyped-call]
+    kinds = len(parts) // len(marks)
+    joined = [parts[i] if len(marks) == 1 else torch.cat(parts[i::kinds], -1) for i in range(kinds)]
+    ends = {name: joined[2] for name in ("lower", "upper") if getattr(marks[0], name) is not None}
+    centre, width = chart.locate(Mark(joined[0], joined[1], **ends))
+    return centre, width.expand_as(centre)
+
+
+def with_kinks(pieces: Pieces, edges: Tensor, breaks: Tensor | None) -> Tensor:
+    """Panel edges with the kinks among them; an edge at a kink moves with it, which second derivatives need."""
+    kinks = [pieces.over.chart.coordinate(kink) for kink in (*pieces.p.kinks, *pieces.q.kinks)]
+    kinks += [] if breaks is None else torch.split(breaks, 1, dim=-1)
+    if not kinks:
+        return edges
+    low, high = edges[..., :1], edges[..., -1:]
+    at = torch.broadcast_tensors(*kinks, low)[:-1]  # type: ignore[no-untyped-call]
+    inside = [torch.where((y > low) & (y < high), y, low) for y in at]
+    edges = edges.expand(*inside[0].shape[:-1], -1)
+    for y in inside:
+        edges = torch.where(edges == y.detach(), y, edges)
+    return torch.cat([edges, *inside], dim=-1).sort(dim=-1).values
