@@ -127,14 +127,14 @@ def compare_matrices(  # noqa: PLR0917
     matrices, shapes that broadcast, tensors that need a gradient or are followed, matrices that are not positive
     definite.
     """
+    if torch.compiler.is_compiling() or transform_active() or tracer_active():
+        return None
     library = _native.library()
     tensors = loc_p, matrix_p, loc_q, matrix_q
     dtype, size = loc_p.dtype, loc_p.shape[-1]
     if library is None or size > _LARGEST or dtype not in _DTYPES or loc_p.shape != loc_q.shape:
         return None
     if not matrix_p.shape == matrix_q.shape == (*loc_p.shape, size):
-        return None
-    if torch.compiler.is_compiling() or transform_active() or tracer_active():
         return None
     recorded = torch.is_grad_enabled()
     for tensor in tensors:
