@@ -204,20 +204,27 @@ Balances<T> gradient_pass(const RowPair<T>& row, const RowStatistics& s, const D
     return found;
 }
 
+// Two floats hold a centre to 2^-48 of itself. False for a row of floats whose entries are too small for that: it wants double.
 template <class T, bool kHasMask, bool kToP, bool kToQ>
-void gradient_row(const RowPair<T>& row, RowStatistics s, T grad, const Writer<T>& to_p, const Writer<T>& to_q, bool p_linear,
+bool gradient_row(const RowPair<T>& row, RowStatistics s, T grad, const Writer<T>& to_p, const Writer<T>& to_q, bool p_linear,
                   bool q_linear) {
     Difference<double> centre = moved(s.gap, s.gap_low, -s.kl);
     for (int round = 0; round < 3; ++round) {
         const Balances<T> found =
             gradient_pass<T, kHasMask, kToP, kToQ>(row, s, centre, grad, to_p, to_q, p_linear, q_linear);
         // The largest probability of a side is at most one over its total.
-        const bool p_holds = !kToP || found.p.holds(p_linear ? 1 : 1 / s.total[0]);
-        const bool q_holds = !kToQ || found.q.holds(q_linear ? 1 : 1 / s.total[1]);
-        if (p_holds && q_holds) return;
+        const double weight_p = p_linear ? 1 : 1 / s.total[0], weight_q = q_linear ? 1 : 1 / s.total[1];
+        constexpr double kCoarse = 3.6e-15 / 1e-7;
+        if (sizeof(T) == 4 && ((kToP && found.p.largest() < kCoarse * magnitude(centre.high) * weight_p) ||
+                               (kToQ && found.q.largest() < kCoarse * magnitude(s.gap) * weight_q))) {
+            return false;
+        }
+        const bool p_holds = !kToP || found.p.holds(weight_p), q_holds = !kToQ || found.q.holds(weight_q);
+        if (p_holds && q_holds) return true;
         if (!p_holds) centre = moved(centre.high, centre.low, found.p.excess());
         if (!q_holds) move_gap(s, found.q.excess());
     }
+    return true;
 }
 
 // A row of which a side holds weights, in float. False where the entries are small beside what they are differences of: log-ratios

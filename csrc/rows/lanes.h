@@ -24,8 +24,10 @@ inline constexpr int kVectorBytes = 16;
 typedef float FloatVector __attribute__((vector_size(kVectorBytes)));
 typedef float HalfFloatVector __attribute__((vector_size(kVectorBytes / 2)));
 typedef int32_t FloatMask __attribute__((vector_size(kVectorBytes)));
+typedef uint32_t FloatBits __attribute__((vector_size(kVectorBytes)));
 typedef double DoubleVector __attribute__((vector_size(kVectorBytes)));
 typedef int64_t DoubleMask __attribute__((vector_size(kVectorBytes)));
+typedef uint64_t DoubleBits __attribute__((vector_size(kVectorBytes)));
 
 template <class T>
 struct Lanes;
@@ -34,6 +36,7 @@ template <>
 struct Lanes<float> {
     using Vector = FloatVector;
     using Mask = FloatMask;
+    using Bits = FloatBits;
     static constexpr int kCount = kVectorBytes / 4;
 };
 
@@ -41,6 +44,7 @@ template <>
 struct Lanes<double> {
     using Vector = DoubleVector;
     using Mask = DoubleMask;
+    using Bits = DoubleBits;
     static constexpr int kCount = kVectorBytes / 8;
 };
 
@@ -48,6 +52,8 @@ template <class T>
 using Vector = typename Lanes<T>::Vector;
 template <class T>
 using Mask = typename Lanes<T>::Mask;
+template <class T>
+using Bits = typename Lanes<T>::Bits;  // sums of bit patterns wrap around
 
 template <class T>
 inline Vector<T> load_lanes(const T* source) {
@@ -153,7 +159,7 @@ inline Reduced<T> reduce(Vector<T> x, Vector<T> scale) {
 // x times the power of two that the carrier holds, by adding to the exponent.
 template <class T>
 inline Vector<T> scale_by_carrier(Vector<T> x, Vector<T> carrier) {
-    return (Vector<T>)((Mask<T>)x + ((Mask<T>)carrier << Format<T>::kFraction));
+    return (Vector<T>)((Bits<T>)x + ((Bits<T>)carrier << Format<T>::kFraction));
 }
 
 // e^r - 1 for |r| <= log(2)/2. The float coefficients are those of make_coefficients.py for a target of 2e-7 in
@@ -208,8 +214,9 @@ inline FloatLog log_lanes(FloatVector x) {
     using F = Format<float>;
     constexpr float kTail[] = {0.333341509f,  -0.250016928f, 0.199553058f, -0.165647864f,
                                0.149745822f, -0.143755883f, 0.0867658257f};
-    const FloatMask bits = (FloatMask)x, power = (bits - F::kRootHalf) >> F::kFraction;
-    const FloatVector f = (FloatVector)(bits - (power << F::kFraction)) - 1.0f;
+    const FloatBits bits = (FloatBits)x;
+    const FloatMask power = (FloatMask)(bits - uint32_t(F::kRootHalf)) >> F::kFraction;
+    const FloatVector f = (FloatVector)(bits - ((FloatBits)power << F::kFraction)) - 1.0f;
     const FloatVector exponent = __builtin_convertvector(power, FloatVector);
     const FloatVector rest = f * f * (f * polynomial<float>(f, kTail) - 0.5f) + f;
     return {exponent * F::kLog2High, exponent * F::kLog2Low + rest};

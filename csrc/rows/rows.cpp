@@ -199,7 +199,10 @@ void write_row(const RowsCall& call, int64_t row, const RowStatistics& s, double
     const bool p_linear = call.sides[0].linear != 0, q_linear = call.sides[1].linear != 0;
     const auto run = [&](auto to_p_too, auto to_q_too) {
         if (!is_mixture(call)) {
-            gradient_row<T, kHasMask, to_p_too, to_q_too>(pair, s, T(grad), to_p, to_q, p_linear, q_linear);
+            if (gradient_row<T, kHasMask, to_p_too, to_q_too>(pair, s, T(grad), to_p, to_q, p_linear, q_linear)) return;
+            RowStatistics wide{};
+            measure_in_double(call, start, wide, false);
+            write_row<double, kHasMask>(call, row, wide, grad);
         } else if (!mixture_gradient_row<T, kHasMask, to_p_too, to_q_too>(pair, call, s, T(grad), to_p, to_q)) {
             RowStatistics refined = s;
             refine_gap<double, kHasMask>(RowPair<double>(call, start.p, start.q, s.shift), refined);

@@ -42,6 +42,8 @@ def agree(p, q, *, function=kb.kl, value_tolerance=None, gradient_tolerance=None
     dtype = value.dtype if p.tensor.dtype == q.tensor.dtype == torch.float64 else p.tensor.dtype
     assert value.dtype == want.dtype
     torch.testing.assert_close(value, want, rtol=value_tolerance or VALUE[dtype], atol=0)
+    with torch.no_grad():  # a value that no gradient will follow may be found on another way
+        torch.testing.assert_close(function(p, q, **options), want, rtol=value_tolerance or VALUE[dtype], atol=0)
     for found, expected in zip(gradients, want_gradients, strict=True):
         assert found.dtype == expected.dtype
         assert found.isfinite().all()
@@ -79,6 +81,45 @@ def test_views(view_p, view_q, distance, dtype):
 
     a, b = logits(4, 333, distance, torch.float64)
     agree(hold(a, view_p), hold(b, view_q))
+
+
+@pytest.mark.parametrize("view_q", [kb.Logits, kb.LogProbs])
+def test_nearly_certain_rows_that_are_nearly_equal(view_q):
+    a, b = (4 * x for x in logits(40, 60, 1e-8, torch.float64))
+    agree(kb.Logits(a.float()), view_q(b.log_softmax(-1).float()))
+
+
+SPARSE = {
+    "labels": lambda x: torch.nn.functional.one_hot(x.argmax(-1), x.shape[-1]).float(),
+    "a few classes": lambda x: torch.where(x > 1, x, 0.0),
+    "two levels": lambda x: torch.where(x > 0, 2.0, 1.0),
+    "equal weights": torch.ones_like,
+    "large weights": lambda x: 1e30 * x.abs(),
+}
+
+
+@pytest.mark.parametrize("name", SPARSE, ids=str)
+@pytest.mark.parametrize("classes", [64, 77])
+def test_weights_of_all_sizes(name, classes):
+    a, b = logits(4, classes, 3.0, torch.float32)
+    weights = SPARSE[name](a)
+    agree(kb.Counts(weights), kb.Logits(b))
+    agree(kb.Counts(weights), kb.Counts(SPARSE[name](a) + b.exp() * weights.amax()))
+    if bool((weights > 0).all()):
+        agree(kb.Logits(b), kb.Counts(weights))
+    agree(kb.Counts(weights, smoothing=0.5), kb.Counts(b.exp(), smoothing=1.0))
+
+
+@pytest.mark.parametrize("weights", [
+    lambda x: torch.where(x > 0, x.abs(), 1e-39), lambda x: torch.where(x > 0, 3e-39, 1e-39),
+])  # fmt: skip
+def test_subnormal_weights(weights):
+    """Values only: the derivatives are beyond the range of float."""
+    a, b = logits(4, 77, 3.0, torch.float32)
+    for p, q in ((kb.Counts(weights(a)), kb.Logits(b)), (kb.Logits(b), kb.Counts(weights(a)))):
+        with reference_only():
+            want = kb.kl(p, q)
+        torch.testing.assert_close(kb.kl(p, q), want, rtol=VALUE[torch.float32], atol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
