@@ -21,7 +21,8 @@ SHARED = {"LogitRelaxedBernoulli": "relaxed_bernoulli", "ExpRelaxedCategorical":
 BESIDE = {("Normal", "StudentT"): "normal_heavy_tails", ("Normal", "Cauchy"): "normal_heavy_tails"}
 # Infinite whatever the parameters; nothing to compute.
 INFINITE = {("Cauchy", "Normal")}
-# Infinite but for one certain outcome: nothing to differentiate in p; their tables are read by their own tests.
+# Two are infinite but for one certain outcome, so that there is nothing to differentiate in p: their tables are read by
+# their own tests. ExpRelaxedCategorical answers for RelaxedOneHotCategorical, and is tested against RelaxedBernoulli.
 BY_HAND = {
     ("ExpRelaxedCategorical", "ExpRelaxedCategorical"),
     ("Poisson", "Bernoulli"),
