@@ -33,7 +33,8 @@ BESIDE = {
 INFINITE = {("Cauchy", "Normal")} | {(p.__name__, q.__name__) for p, q in infinite._PAIRS}
 # One formula for many pairs, put together from what is known of p and what q asks for.
 SHARED_FORMULAS = {kl_infinite, kl_through_logarithm, kl_to_laplace}
-# Infinite but for one certain outcome: nothing to differentiate in p; their tables are read by their own tests.
+# Two are infinite but for one certain outcome, so that there is nothing to differentiate in p: their tables are read by
+# their own tests. ExpRelaxedCategorical answers for RelaxedOneHotCategorical, and is tested against RelaxedBernoulli.
 BY_HAND = {
     ("ExpRelaxedCategorical", "ExpRelaxedCategorical"),
     ("Poisson", "Bernoulli"),

@@ -33,6 +33,8 @@ from kullback.special import binet_bregman, expm1mx, kl_div, lgamma_bregman, log
 
 # Above this the main part of Stirling's formula outweighs what is left of B, so it has to be cancelled exactly.
 _LARGE = 48.0
+# Concentrations whose sum is below this leave the largest one nearly alone.
+_ALONE = 1e-3
 
 
 @register(
@@ -122,7 +124,9 @@ def _value(c: Corners, is_top: Tensor) -> Tensor:
     apart = binet_bregman(top.a, top.b) - binet_bregman(top.a0, top.b0)
     at_top = torch.where(is_tail, stirling_difference(top), 0.5 * h_difference(top) + apart)
     large = categorical + (rest + at_top)
-    return torch.where(is_tail | (torch.maximum(top.a0, top.b0) > _LARGE), large, small).clamp_min(0.0)
+    # Beside a top that is nearly alone the two Binet remainders of `apart` would cancel.
+    is_large = (torch.maximum(top.a0, top.b0) > _LARGE) & (torch.maximum(top.s, top.t) > _ALONE)
+    return torch.where(is_tail | is_large, large, small).clamp_min(0.0)
 
 
 def _with_derivatives(  # noqa: PLR0917
