@@ -167,9 +167,9 @@ def of_kumaraswamy(p: Distribution) -> LogLaw:
         return lgamma_rise(one, move) - lgamma_rise(1 + at, move) - move * torch.log1p(at)
 
     negentropy = _HALF_LOG_TAU - 0.5 + torch.log(variance) / 2 + torch.log(b) + drop + 1 / b
-    return LogLaw(
-        drop / a, torch.sqrt(variance) / a, a * a / variance, torch.zeros_like(a + b), negentropy, excess, log_moment
-    )
+    zero, deviation = torch.zeros_like(a + b), torch.sqrt(variance) / a
+    # Variance and excess are differences of functions at 1 and 1 + b, which are right to an ulp or two.
+    return LogLaw(drop / a, deviation, a * a / variance, zero, negentropy, excess, log_moment, 2 / b)
 
 
 LAWS: dict[type[Distribution], Callable[[Distribution], LogLaw]] = {
