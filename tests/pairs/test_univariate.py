@@ -112,6 +112,8 @@ def test_tails_decide_per_element() -> None:
     df = torch.tensor([0.5, 1.0, 1.0 + 1e-9, 3.0], dtype=torch.float64)
     value = kl_divergence(d.StudentT(df), d.Laplace(0.0, 1.0))
     assert value.isinf().tolist() == [True, True, False, False]
+    alone = kl_divergence(d.StudentT(df[2]), d.Laplace(0.0, 1.0))
+    torch.testing.assert_close(value[2], alone, rtol=1e-10, atol=0)
     shape = torch.tensor([1.0, 2.0, 2.0 + 1e-6, 2.5], dtype=torch.float64)
     value = kl_divergence(d.InverseGamma(shape, torch.ones_like(shape)), d.HalfNormal(1.0))
     assert value.isinf().tolist() == [True, True, False, False]

@@ -67,7 +67,9 @@ def pieces_of(p: Distribution, q: Distribution, index: Tensor | None = None, com
             return Chosen(batch, index, dims, component)
         return lambda tensor: tensor.reshape(*tensor.shape, *(1,) * dims)
 
-    part = functools.partial(pieces_of, p, q)
+    def part(some: Tensor, component: Tensor | None = None) -> Pieces:
+        return pieces_of(p, q, some if index is None else index[some], component)
+
     mixture = as_mixture(p)
     if mixture is not None:
         deep, each = lift(2), component_lift(lift(1, component))
