@@ -5,7 +5,6 @@
 // a dense contiguous CPU tensor, does somebody follow the computation, is a gradient wanted? If every answer is the ordinary
 // one the kernel runs; otherwise the result is NotImplemented and the caller goes the long way.
 #include <cstring>
-#include <initializer_list>
 
 #include "pair_call.h"
 #include "questions.h"
@@ -110,42 +109,6 @@ PyObject* bind(PyObject*, PyObject* args) {
     return PyCFunction_NewEx(&call_method, capsule.get(), nullptr);
 }
 
-// The object at a dotted path below `root`.
-PyObject* find(PyObject* root, std::initializer_list<const char*> path) {
-    if (PyErr_Occurred()) return nullptr;
-    Py_INCREF(root);
-    PyObject* found = root;
-    for (const char* part : path) {
-        PyObject* next = found == nullptr ? nullptr : PyObject_GetAttrString(found, part);
-        Py_XDECREF(found);
-        found = next;
-    }
-    return found;
-}
-
-// DLPack's table, where torch has one that is understood here; the type keeps it alive.
-const DlExchange* find_exchange() {
-    const Owned capsule(PyObject_GetAttrString(torch_.tensor, "__dlpack_c_exchange_api__"));
-    if (!capsule) PyErr_Clear();
-    if (!capsule || !PyCapsule_IsValid(capsule.get(), "dlpack_exchange_api")) return nullptr;
-    const auto* table = static_cast<const DlExchange*>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api"));
-    return table->major == 1 && table->look != nullptr ? table : nullptr;
-}
-
-bool look_up_torch() {
-    const Owned torch(PyImport_ImportModule("torch"));
-    if (!torch) return false;
-    PyObject* const t = torch.get();
-    torch_ = {find(t, {"Tensor"}), find(t, {"nn", "Parameter"}), find(t, {"float64"}),
-              find(t, {"float32"}), find(t, {"_C", "_are_functorch_transforms_active"}),
-              find(t, {"_C", "_len_torch_dispatch_stack"}), find(t, {"_C", "_get_tracing_state"}),
-              find(t, {"autograd", "forward_ad"}), find(t, {"is_grad_enabled"}), find(t, {"get_num_threads"}),
-              find(t, {"empty_like"}), nullptr};
-    if (PyErr_Occurred()) return false;
-    torch_.exchange = find_exchange();
-    return true;
-}
-
 // use_exchange(flag) -> flag before: whether tensors are described by DLPack's table, where torch has one.
 PyObject* use_exchange(PyObject*, PyObject* flag) {
     const int wanted = PyObject_IsTrue(flag);
@@ -153,14 +116,6 @@ PyObject* use_exchange(PyObject*, PyObject* flag) {
     const bool before = torch_.exchange != nullptr;
     torch_.exchange = wanted ? find_exchange() : nullptr;
     return PyBool_FromLong(before);
-}
-
-bool intern_names() {
-    const auto intern = [](const char* text) { return PyUnicode_InternFromString(text); };
-    name_ = {intern("is_cpu"), intern("dtype"), intern("shape"), intern("requires_grad"),
-             intern("is_neg"), intern("is_contiguous"), intern("numel"), intern("data_ptr"), intern("_current_level"),
-             intern("_batch_shape"), intern("new_empty")};
-    return !PyErr_Occurred();
 }
 
 PyMethodDef module_methods[] = {

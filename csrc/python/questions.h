@@ -9,6 +9,7 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <initializer_list>
 
 constexpr int64_t kSmall = 4096;  // elements; up to here one thread does it, whatever torch's setting
 
@@ -17,14 +18,14 @@ struct DlExchange;
 // What is asked of torch, looked up once.
 struct Torch {
     PyObject *tensor, *parameter, *float64, *float32;
-    PyObject *transforms_active, *dispatch_stack, *tracing_state, *forward_ad, *grad_enabled, *threads, *empty_like;
+    PyObject *transforms_active, *dispatch_stack, *tracing_state, *forward_ad, *grad_enabled, *threads, *empty, *empty_like;
     const struct DlExchange* exchange;
 };
 inline Torch torch_;
 
 struct Names {
     PyObject *is_cpu, *dtype, *shape, *requires_grad, *is_neg, *is_contiguous, *numel, *data_ptr, *current_level;
-    PyObject *batch_shape, *new_empty;
+    PyObject *batch_shape, *new_empty, *tensor, *dim, *stride;
 };
 inline Names name_;
 
@@ -143,4 +144,48 @@ inline int look_at(PyObject* tensor, bool grad_enabled, bool for_values, Element
     if (ordinary == 1 && for_values) ordinary = is(Owned(method(tensor, name_.is_neg)), Py_False);
     if (ordinary != 1) return ordinary;
     return torch_.exchange != nullptr ? look_by_exchange(tensor, found) : look_by_methods(tensor, found);
+}
+
+// The object at a dotted path below `root`.
+inline PyObject* find(PyObject* root, std::initializer_list<const char*> path) {
+    if (PyErr_Occurred()) return nullptr;
+    Py_INCREF(root);
+    PyObject* found = root;
+    for (const char* part : path) {
+        PyObject* next = found == nullptr ? nullptr : PyObject_GetAttrString(found, part);
+        Py_XDECREF(found);
+        found = next;
+    }
+    return found;
+}
+
+// DLPack's table, where torch has one that is understood here; the type keeps it alive.
+inline const DlExchange* find_exchange() {
+    const Owned capsule(PyObject_GetAttrString(torch_.tensor, "__dlpack_c_exchange_api__"));
+    if (!capsule) PyErr_Clear();
+    if (!capsule || !PyCapsule_IsValid(capsule.get(), "dlpack_exchange_api")) return nullptr;
+    const auto* table = static_cast<const DlExchange*>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api"));
+    return table->major == 1 && table->look != nullptr ? table : nullptr;
+}
+
+inline bool look_up_torch() {
+    const Owned torch(PyImport_ImportModule("torch"));
+    if (!torch) return false;
+    PyObject* const t = torch.get();
+    torch_ = {find(t, {"Tensor"}), find(t, {"nn", "Parameter"}), find(t, {"float64"}),
+              find(t, {"float32"}), find(t, {"_C", "_are_functorch_transforms_active"}),
+              find(t, {"_C", "_len_torch_dispatch_stack"}), find(t, {"_C", "_get_tracing_state"}),
+              find(t, {"autograd", "forward_ad"}), find(t, {"is_grad_enabled"}), find(t, {"get_num_threads"}),
+              find(t, {"empty"}), find(t, {"empty_like"}), nullptr};
+    if (PyErr_Occurred()) return false;
+    torch_.exchange = find_exchange();
+    return true;
+}
+
+inline bool intern_names() {
+    const auto intern = [](const char* text) { return PyUnicode_InternFromString(text); };
+    name_ = {intern("is_cpu"), intern("dtype"), intern("shape"), intern("requires_grad"),
+             intern("is_neg"), intern("is_contiguous"), intern("numel"), intern("data_ptr"), intern("_current_level"),
+             intern("_batch_shape"), intern("new_empty"), intern("tensor"), intern("dim"), intern("stride")};
+    return !PyErr_Occurred();
 }

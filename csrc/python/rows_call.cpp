@@ -3,15 +3,11 @@
 // Asking two tensors in Python whether they are dense, nobody follows and no gradient is wanted, and packing a call, takes four
 // times as long as a few short rows. Here the same is asked in C, with Python's limited API and torch's public methods only (as in
 // dense_call.cpp); whatever is not ordinary is answered NotImplemented, and the caller goes the long way.
-#define Py_LIMITED_API 0x030A0000
-#include <Python.h>
-
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <initializer_list>
 
 #include "../rows/call.h"
+#include "questions.h"
 
 namespace {
 
@@ -22,72 +18,29 @@ using Entry = int64_t (*)(const RowsCall*);
 constexpr int64_t kOneThread = 32768;     // elements; below, no second thread is woken (rows/api.cpp)
 constexpr Py_ssize_t kBatch = 1, kKind = 5;  // fields of a Request (native_rows.py)
 
-struct Torch {
-    PyObject *tensor, *parameter, *float64, *float32;
-    PyObject *transforms_active, *dispatch_stack, *tracing_state, *forward_ad, *grad_enabled, *threads, *empty, *empty_like;
-} torch_;
-
-struct Names {
-    PyObject *is_cpu, *dtype, *shape, *requires_grad, *is_neg, *is_contiguous, *data_ptr, *current_level, *tensor, *dim, *stride,
-        *new_empty, *numel;
-} name_;
-
 // What `connect` was given.
 struct Connection {
     Entry forward, backward;
     PyObject *record, *check;
 } connection_;
 
-// A new reference that is dropped at the end of the scope.
-class Owned {
-   public:
-    explicit Owned(PyObject* object) : object_(object) {}
-    ~Owned() { Py_XDECREF(object_); }
-    Owned(const Owned&) = delete;
-    Owned& operator=(const Owned&) = delete;
-    PyObject* get() const { return object_; }
-    PyObject* release() {
-        PyObject* object = object_;
-        object_ = nullptr;
-        return object;
-    }
-    explicit operator bool() const { return object_ != nullptr; }
-
-   private:
-    PyObject* object_;
-};
-
-PyObject* method(PyObject* self, PyObject* name) { return PyObject_CallMethodObjArgs(self, name, nullptr); }
 PyObject* attribute(PyObject* self, PyObject* name) { return PyObject_GetAttr(self, name); }
 
-// True for the ordinary answer. A question that raises has another answer: the long way finds out what is wrong.
-bool is(const Owned& found, PyObject* wanted) {
-    if (!found) PyErr_Clear();
-    return found && found.get() == wanted;
+// A question that raises has another answer than the ordinary one: the long way finds out what is wrong.
+bool surely(int answer) {
+    if (answer < 0) PyErr_Clear();
+    return answer == 1;
 }
 
-bool is_number(const Owned& found, long wanted) {
-    const long number = found ? PyLong_AsLong(found.get()) : -2;
-    if (PyErr_Occurred()) PyErr_Clear();
-    return found && number == wanted;
-}
-
-bool nobody_follows() {
-    return is(Owned(PyObject_CallNoArgs(torch_.transforms_active)), Py_False) &&
-           is_number(Owned(attribute(torch_.forward_ad, name_.current_level)), -1) &&
-           is_number(Owned(PyObject_CallNoArgs(torch_.dispatch_stack)), 0) &&
-           is(Owned(PyObject_CallNoArgs(torch_.tracing_state)), Py_None);
-}
-
-bool grad_enabled() { return !is(Owned(PyObject_CallNoArgs(torch_.grad_enabled)), Py_False); }
+bool grad_enabled() { return !surely(is(Owned(PyObject_CallNoArgs(torch_.grad_enabled)), Py_False)); }
 
 bool is_plain(PyObject* tensor) {
     PyObject* const type = reinterpret_cast<PyObject*>(Py_TYPE(tensor));
-    return (type == torch_.tensor || type == torch_.parameter) && is(Owned(attribute(tensor, name_.is_cpu)), Py_True) &&
-           is(Owned(method(tensor, name_.is_neg)), Py_False);
+    return (type == torch_.tensor || type == torch_.parameter) &&
+           surely(is(Owned(attribute(tensor, name_.is_cpu)), Py_True)) && surely(is(Owned(method(tensor, name_.is_neg)), Py_False));
 }
 
-bool is_contiguous(PyObject* tensor) { return is(Owned(method(tensor, name_.is_contiguous)), Py_True); }
+bool is_contiguous(PyObject* tensor) { return surely(is(Owned(method(tensor, name_.is_contiguous)), Py_True)); }
 
 // A tensor without memory of its own (sparse, a batch of gradients inside torch.autograd.grad) refuses to give an address.
 bool find_elements(PyObject* tensor, void** address) {
@@ -164,14 +117,14 @@ PyObject* rows(PyObject*, PyObject* const* args, Py_ssize_t count) {
     if (count != 6) return PyErr_Format(PyExc_TypeError, "rows() takes 6 arguments");
     PyObject *const op = args[0], *const remembered = args[1], *const p = args[2], *const q = args[3];
     PyObject *const validate = args[4], *const parameters = args[5];
-    if (!nobody_follows()) Py_RETURN_NOTIMPLEMENTED;
+    if (!surely(nobody_follows())) Py_RETURN_NOTIMPLEMENTED;
     const Owned x(attribute(p, name_.tensor)), y(attribute(q, name_.tensor));
     if (!x || !y) {
         PyErr_Clear();
         Py_RETURN_NOTIMPLEMENTED;
     }
     if (!is_plain(x.get()) || !is_plain(y.get()) || !is_contiguous(x.get()) || !is_contiguous(y.get()) ||
-        !is_number(Owned(attribute(p, name_.dim)), -1) || !is_number(Owned(attribute(q, name_.dim)), -1)) {
+        !surely(is_number(Owned(attribute(p, name_.dim)), -1)) || !surely(is_number(Owned(attribute(q, name_.dim)), -1))) {
         Py_RETURN_NOTIMPLEMENTED;
     }
     const Owned dtype_x(attribute(x.get(), name_.dtype)), dtype_y(attribute(y.get(), name_.dtype));
@@ -187,8 +140,8 @@ PyObject* rows(PyObject*, PyObject* const* args, Py_ssize_t count) {
         if (PyErr_Occurred()) PyErr_Clear();  // an option that cannot be hashed
         Py_RETURN_NOTIMPLEMENTED;
     }
-    const bool wanted = !is(Owned(attribute(x.get(), name_.requires_grad)), Py_False) ||
-                        !is(Owned(attribute(y.get(), name_.requires_grad)), Py_False);
+    const bool wanted = !surely(is(Owned(attribute(x.get(), name_.requires_grad)), Py_False)) ||
+                        !surely(is(Owned(attribute(y.get(), name_.requires_grad)), Py_False));
     if (wanted && grad_enabled()) {
         return PyObject_CallFunctionObjArgs(connection_.record, op, request, p, q, validate, x.get(), y.get(), nullptr);
     }
@@ -235,7 +188,7 @@ PyObject* backward(PyObject*, PyObject* const* args, Py_ssize_t count) {
     if (count != 7) return PyErr_Format(PyExc_TypeError, "backward() takes 7 arguments");
     PyObject *const grad = args[0], *const statistics = args[1], *const request = args[2];
     RowsCall call;
-    if (grad_enabled() || !nobody_follows() || !unpack_kind(request, call) || !read_grad(grad, call, call) ||
+    if (grad_enabled() || !surely(nobody_follows()) || !unpack_kind(request, call) || !read_grad(grad, call, call) ||
         !set_size(call, grad)) {
         if (PyErr_Occurred()) return nullptr;
         Py_RETURN_NOTIMPLEMENTED;
@@ -288,38 +241,6 @@ PyMethodDef module_methods[] = {
 
 PyModuleDef module_definition = {PyModuleDef_HEAD_INIT, "_rows_call", "A short way into the row kernels.", -1, module_methods,
                                  nullptr, nullptr, nullptr, nullptr};
-
-// The object at a dotted path below `root`.
-PyObject* find(PyObject* root, std::initializer_list<const char*> path) {
-    if (PyErr_Occurred()) return nullptr;
-    Py_INCREF(root);
-    PyObject* found = root;
-    for (const char* part : path) {
-        PyObject* next = found == nullptr ? nullptr : PyObject_GetAttrString(found, part);
-        Py_XDECREF(found);
-        found = next;
-    }
-    return found;
-}
-
-bool look_up_torch() {
-    const Owned torch(PyImport_ImportModule("torch"));
-    if (!torch) return false;
-    PyObject* const t = torch.get();
-    torch_ = {find(t, {"Tensor"}), find(t, {"nn", "Parameter"}), find(t, {"float64"}), find(t, {"float32"}),
-              find(t, {"_C", "_are_functorch_transforms_active"}), find(t, {"_C", "_len_torch_dispatch_stack"}),
-              find(t, {"_C", "_get_tracing_state"}), find(t, {"autograd", "forward_ad"}), find(t, {"is_grad_enabled"}),
-              find(t, {"get_num_threads"}), find(t, {"empty"}), find(t, {"empty_like"})};
-    return !PyErr_Occurred();
-}
-
-bool intern_names() {
-    const auto intern = [](const char* text) { return PyUnicode_InternFromString(text); };
-    name_ = {intern("is_cpu"), intern("dtype"), intern("shape"), intern("requires_grad"), intern("is_neg"),
-             intern("is_contiguous"), intern("data_ptr"), intern("_current_level"), intern("tensor"), intern("dim"),
-             intern("stride"), intern("new_empty"), intern("numel")};
-    return !PyErr_Occurred();
-}
 
 }  // namespace
 

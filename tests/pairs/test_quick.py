@@ -45,7 +45,8 @@ def long_way(p: td.Distribution, q: td.Distribution) -> torch.Tensor:
 def test_values_equal_those_of_the_long_way(name, shape):
     tensors = [draw(seed, *shape) for seed in range(4)]
     p, q = PAIRS[name](*tensors)
-    assert registry.quick or kl_divergence(p, q) is not None
+    registry.quick.pop((type(p), type(q)), None)  # the short way is that of the parameters that came first
+    kl_divergence(p, q)
     torch.testing.assert_close(kl_divergence(p, q), long_way(p, q), rtol=1e-12, atol=0)
     assert registry.quick[type(p), type(q)].short(p, q) is not NotImplemented
     narrow = PAIRS[name](*(t.float() for t in tensors))

@@ -86,7 +86,10 @@ def falling(rungs: Panels, log_size: Tensor, argument: Tensor | None = None) -> 
     and where the integrand is a function of an argument that turns from one exponential into another around 0, so does
     the change of the argument there.
     """
-    floor = log_size.amax(-1, keepdim=True) - _NEGLIGIBLE
+    top = log_size.amax(-1, keepdim=True)
+    # Where there is nothing at all, a component of no weight, any range will do.
+    log_size = torch.where(top == -math.inf, 0.0, log_size)
+    floor = torch.where(top == -math.inf, 0.0, top) - _NEGLIGIBLE
     keep = log_size >= floor
     count = keep.shape[-1]
     index = torch.arange(count, device=keep.device)

@@ -150,6 +150,8 @@ def lay_out(tensors: Sequence[Tensor], shape: torch.Size) -> tuple[int, int, lis
 
     Operands are read in place where two strides suffice.
     """
+    if 0 in shape:
+        return 0, 0, [0] * (3 * len(tensors)), tensors
     expanded = [t if t.shape == shape else t.expand(shape) for t in tensors]
     strides = [t.stride() for t in expanded]
     merged: list[list[int]] = []

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from kullback._core.dtypes import result_dtype, work_dtype
 from kullback.kernels import native as _native
+from kullback.kernels.graph import Graph
 from kullback.kernels.levels import is_plain, tracer_active, transform_active
 from kullback.kernels.pair_ops import common_count, lay_out
-from kullback.kernels.recorder import Graph
 
 _DTYPES = {torch.float64: 0, torch.float32: 1}
 _MOST = 12  # inputs, and outputs

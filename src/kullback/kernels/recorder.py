@@ -8,7 +8,6 @@ seen made, a number read out of a tensor) is refused, and the pair keeps to torc
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,84 +15,15 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
+from kullback.kernels.graph import Graph, Key
+from kullback.kernels.graph_rules import RULES, log_sigmoid
+
 LENGTH = 7  # elements of the example tensors: a size no formula uses for anything else
 Value = int | tuple[int, ...]  # a node, or nodes along the last dimension
-Key = tuple[object, ...]
 
 
 class RefusedError(Exception):
     """The formula did something that is no elementwise operation on its inputs."""
-
-
-class Graph:
-    """Operations that depend on one another, each kept once.
-
-    A node is `(name, *operands)`; `("input", k)`, `("number", x)`, and `("part", node, k)` for one of several results.
-    """
-
-    def __init__(self) -> None:
-        self.nodes: list[Key] = []
-        self._index: dict[Key, int] = {}
-
-    def add(self, name: str, *operands: object) -> int:
-        """The node, simplified where a displacement that is zero takes part.
-
-        Formulas hang derivatives on differences x − x; what is multiplied by one is finite by construction.
-        """
-        if name == "number" and operands[0] == 0:
-            sign = math.copysign(1.0, float(operands[0]))
-            operands = (sign * 0.0, sign)  # −0 and 0 are one key otherwise
-        key: Key = (name, *operands)
-        simple = self._simplified(name, *operands)  # type: ignore[arg-type]
-        if simple is not None:
-            return simple
-        if key not in self._index:
-            self._index[key] = len(self.nodes)
-            self.nodes.append(key)
-        return self._index[key]
-
-    def number(self, node: int) -> float | None:
-        """The value of a node that is a number."""
-        name, *operands = self.nodes[node]
-        return operands[0] if name == "number" else None  # type: ignore[return-value]
-
-    def operands(self, node: int) -> list[int]:
-        """The nodes that one is made of."""
-        name, *operands = self.nodes[node]
-        if name in {"input", "number"}:
-            return []
-        return operands[:1] if name == "part" else operands  # type: ignore[return-value]
-
-    def needed(self, outputs: Sequence[int]) -> list[int]:
-        """What the outputs depend on, themselves included, operands before results."""
-        seen: set[int] = set()
-        waiting = list(outputs)
-        while waiting:
-            node = waiting.pop()
-            if node not in seen:
-                seen.add(node)
-                waiting += self.operands(node)
-        return sorted(seen)  # a node is added after its operands
-
-    def renumber(self, inputs: dict[int, int]) -> None:
-        """Give inputs other numbers; those that have none are not used."""
-        for node, (name, *operands) in enumerate(self.nodes):
-            if name == "input":
-                self.nodes[node] = ("input", inputs.get(operands[0], -1))  # type: ignore[call-overload]
-
-    def _simplified(self, name: str, *operands: int) -> int | None:
-        if name == "sub" and operands[0] == operands[1]:
-            return self.add("number", 0.0)
-        if name not in {"add", "sub", "mul", "div"}:
-            return None
-        left, right = (self.number(operand) for operand in operands)
-        if (name in {"add", "sub"} and right == 0) or (name in {"mul", "div"} and right == 1):
-            return operands[0]
-        if (name == "add" and left == 0) or (name == "mul" and left == 1):
-            return operands[1]
-        if name == "mul" and 0 in {left, right}:
-            return self.add("number", 0.0)
-        return None
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -199,7 +129,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _note(self, name: str, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> None:
         if name == "log_sigmoid_forward":
-            out, decay = _log_sigmoid(self.graph, self._single(args[0]))
+            out, decay = log_sigmoid(self.graph, self._single(args[0]))
             self._keep(result[0], out)
             self._keep(result[1], decay)
             return
@@ -237,7 +167,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             raise RefusedError(f"{name} returns {result.dtype}")
         if name in _SHAPED:
             return self._shaped(name, args)
-        rule = _RULES.get(name)
+        rule = RULES.get(name)
         if rule is None:
             raise RefusedError(f"{name} is not known")
         kwargs = {k: v for k, v in kwargs.items() if k not in {"dtype", "device", "layout", "memory_format"}}
@@ -300,105 +230,6 @@ def _nodes(value: Value) -> tuple[int, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def _named(name: str) -> Callable[..., int]:
-    return lambda g, *operands: g.add(name, *operands)
-
-
-def _scaled(name: str) -> Callable[..., int]:
-    """For a ± alpha·b."""
-
-    def rule(g: Graph, a: int, b: int, alpha: float = 1.0) -> int:
-        return g.add(name, a, b if alpha == 1 else g.add("mul", b, g.add("number", float(alpha))))
-
-    return rule
-
-
-def _swapped(name: str) -> Callable[..., int]:
-    return lambda g, a, b: g.add(name, b, a)
-
-
-def _power(g: Graph, base: int, exponent: float) -> int:
-    if exponent == 0.5:
-        return g.add("sqrt", base)
-    if exponent in {-1.0, -2.0}:
-        base, exponent = g.add("reciprocal", base), -exponent
-    if exponent not in {1.0, 2.0, 3.0}:
-        return g.add("pow", base, g.add("number", float(exponent)))
-    found = base
-    for _ in range(int(exponent) - 1):
-        found = g.add("mul", found, base)
-    return found
-
-
-def _clamp(g: Graph, x: int, low: int | None = None, high: int | None = None) -> int:
-    x = x if low is None else g.add("maximum", x, low)
-    return x if high is None else g.add("minimum", x, high)
-
-
-def _masked_fill(g: Graph, x: int, mask: int, value: int) -> int:
-    return g.add("where", mask, value, x)
-
-
-def _log_sigmoid(g: Graph, x: int) -> tuple[int, int]:
-    decay = g.add("exp", g.add("neg", g.add("abs", x)))
-    return g.add("sub", g.add("minimum", x, g.add("number", 0.0)), g.add("log1p", decay)), decay
-
-
-def _log_sigmoid_backward(g: Graph, grad: int, x: int, decay: int) -> int:
-    one, negative = g.add("number", 1.0), g.add("lt", x, g.add("number", 0.0))
-    share = g.add("div", decay, g.add("add", one, decay))
-    return g.add("mul", g.add("where", negative, g.add("sub", one, share), share), grad)
-
-
-def _sigmoid_backward(g: Graph, grad: int, out: int) -> int:
-    return g.add("mul", g.add("mul", grad, g.add("sub", g.add("number", 1.0), out)), out)
-
-
-def _logaddexp(g: Graph, a: int, b: int) -> int:
-    decay = g.add("exp", g.add("neg", g.add("abs", g.add("sub", a, b))))
-    both = g.add("and", g.add("eq", a, b), g.add("isinf", a))
-    return g.add("where", both, a, g.add("add", g.add("maximum", a, b), g.add("log1p", decay)))
-
-
-def _addcmul(g: Graph, x: int, a: int, b: int, value: float = 1.0) -> int:
-    return g.add("add", x, g.add("mul", g.add("mul", g.add("number", float(value)), a), b))
-
-
-def _first(g: Graph, x: int, *_: object, **__: object) -> int:
-    del g
-    return x
-
-
-# Of torch's operations by name; what returns its first operand only changes dtype, shape or history.
-_RULES: dict[str, Callable[..., int]] = {
-    **dict.fromkeys(("detach", "alias", "clone", "_to_copy", "expand", "view", "contiguous", "lift_fresh"), _first),
-    **{name: _named(name) for name in ("neg", "abs", "sqrt", "reciprocal", "exp", "expm1", "log", "log1p", "sigmoid")},
-    **{name: _named(name) for name in ("sign", "isnan", "isinf", "erf", "sin", "cos", "mul", "div", "maximum")},
-    **{name: _named(name) for name in ("minimum", "lt", "le", "eq", "where")},
-    "sgn": _named("sign"),
-    "add": _scaled("add"),
-    "sub": _scaled("sub"),
-    "rsub": lambda g, a, b, alpha=1.0: _scaled("sub")(g, b, a, alpha),
-    "gt": _swapped("lt"),
-    "ge": _swapped("le"),
-    "ne": lambda g, a, b: g.add("not", g.add("eq", a, b)),
-    "logical_not": _named("not"),
-    "bitwise_not": _named("not"),
-    "logical_and": _named("and"),
-    "bitwise_and": _named("and"),
-    "logical_or": _named("or"),
-    "bitwise_or": _named("or"),
-    "pow": _power,
-    "clamp": _clamp,
-    "clamp_min": _clamp,
-    "clamp_max": lambda g, x, high: _clamp(g, x, None, high),
-    "masked_fill": _masked_fill,
-    "rsqrt": lambda g, x: g.add("reciprocal", g.add("sqrt", x)),
-    "log_sigmoid_backward": _log_sigmoid_backward,
-    "sigmoid_backward": _sigmoid_backward,
-    "addcmul": _addcmul,
-    "logaddexp": _logaddexp,
-}
 _FACTORIES = {"scalar_tensor", "full", "zeros", "ones", "new_zeros", "new_ones", "new_full"}
 _FACTORIES |= {"zeros_like", "ones_like", "full_like", "lift_fresh"}
 _SHAPED = {"stack", "select", "select_backward"}

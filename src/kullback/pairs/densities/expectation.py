@@ -33,7 +33,7 @@ _LENGTH, _SHORT, _FEWEST, _PANELS = 0.8, 0.5, 4, 48
 _FEW = 16
 # Where values cannot be seen, one splitting of more panels for all seasons.
 _FIXED_PANELS, _FIXED_TOTAL = 48, 112
-_ROUNDS, _SPLIT = 6, 4
+_ROUNDS, _PANEL_ROUNDS, _SPLIT = 6, 12, 4
 _ENOUGH, _MOST = 1e-11, 600
 _LEAST = 1e-280
 _PARTS = Constants([k / _SPLIT for k in range(_SPLIT + 1)])
@@ -67,7 +67,7 @@ def pieces_of(p: Distribution, q: Distribution, index: Tensor | None = None, com
             return Chosen(batch, index, dims, component)
         return lambda tensor: tensor.reshape(*tensor.shape, *(1,) * dims)
 
-    def part(some: Tensor, component: Tensor | None = None) -> Pieces:
+    def part(some: Tensor, component: Tensor | None = None, /) -> Pieces:
         return pieces_of(p, q, some if index is None else index[some], component)
 
     mixture = as_mixture(p)
@@ -171,15 +171,17 @@ def _refined_by_panel(
     )
     share = _PARTS.like(edges)
     alone = len(value) == 1 and pieces.log_share is None
-    for turn in range(_ROUNDS):
+    most = 64 + 16 * len(row)
+    for turn in range(_PANEL_ROUNDS):
         element, component = row // components, row % components
         inner = pieces if alone else pieces.part(element, None if pieces.log_share is None else component)
         split = low.unsqueeze(-1) + (high - low).unsqueeze(-1) * share
         new, _ = _integrated(inner, f, split if pieces.log_share is None else split.unsqueeze(-2))
         values, errors = (part.reshape(len(row), _SPLIT) for part in (new.panels, new.panel_error))
-        # Splitting that does not help meets rounding, not the rule.
-        again = (errors > allowed[row].unsqueeze(-1)) & (errors.sum(-1) < before / 2).unsqueeze(-1)
-        if turn == _ROUNDS - 1:
+        again = errors > allowed[row].unsqueeze(-1)
+        # Splitting that does not help meets rounding, not the rule; a corner stays in one part, or two, however short.
+        again = again & ((errors.sum(-1) < before / 2) | (again.sum(-1) <= 2)).unsqueeze(-1)
+        if turn == _PANEL_ROUNDS - 1 or len(row) > most:
             again = torch.zeros_like(again)
         value = value.index_add(0, row, torch.where(again, 0.0, values).sum(-1))
         error = error.index_add(0, row, torch.where(again, 0.0, errors).sum(-1))

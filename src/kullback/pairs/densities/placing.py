@@ -38,7 +38,7 @@ class Sample(NamedTuple):
 class Part(Protocol):
     """How to describe some elements of a batch."""
 
-    def __call__(self, index: Tensor, component: Tensor | None = None) -> Pieces:
+    def __call__(self, index: Tensor, component: Tensor | None = None, /) -> Pieces:
         """Both laws, for these elements and with these components of p."""
 
 

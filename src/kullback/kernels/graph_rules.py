@@ -1,0 +1,109 @@
+"""Torch's elementwise operations as nodes of a graph, by the names of their kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kullback.kernels.graph import Graph
+
+
+def _named(name: str) -> Callable[..., int]:
+    return lambda g, *operands: g.add(name, *operands)
+
+
+def _scaled(name: str) -> Callable[..., int]:
+    """For a ± alpha·b."""
+
+    def rule(g: Graph, a: int, b: int, alpha: float = 1.0) -> int:
+        return g.add(name, a, b if alpha == 1 else g.add("mul", b, g.add("number", float(alpha))))
+
+    return rule
+
+
+def _swapped(name: str) -> Callable[..., int]:
+    return lambda g, a, b: g.add(name, b, a)
+
+
+def _power(g: Graph, base: int, exponent: float) -> int:
+    if exponent == 0.5:
+        return g.add("sqrt", base)
+    if exponent in {-1.0, -2.0}:
+        base, exponent = g.add("reciprocal", base), -exponent
+    if exponent not in {1.0, 2.0, 3.0}:
+        return g.add("pow", base, g.add("number", float(exponent)))
+    found = base
+    for _ in range(int(exponent) - 1):
+        found = g.add("mul", found, base)
+    return found
+
+
+def _clamp(g: Graph, x: int, low: int | None = None, high: int | None = None) -> int:
+    x = x if low is None else g.add("maximum", x, low)
+    return x if high is None else g.add("minimum", x, high)
+
+
+def _masked_fill(g: Graph, x: int, mask: int, value: int) -> int:
+    return g.add("where", mask, value, x)
+
+
+def log_sigmoid(g: Graph, x: int) -> tuple[int, int]:
+    """The logarithm of the sigmoid, and e^−|x|, which torch keeps for its derivative."""
+    decay = g.add("exp", g.add("neg", g.add("abs", x)))
+    return g.add("sub", g.add("minimum", x, g.add("number", 0.0)), g.add("log1p", decay)), decay
+
+
+def _log_sigmoid_backward(g: Graph, grad: int, x: int, decay: int) -> int:
+    one, negative = g.add("number", 1.0), g.add("lt", x, g.add("number", 0.0))
+    share = g.add("div", decay, g.add("add", one, decay))
+    return g.add("mul", g.add("where", negative, g.add("sub", one, share), share), grad)
+
+
+def _sigmoid_backward(g: Graph, grad: int, out: int) -> int:
+    return g.add("mul", g.add("mul", grad, g.add("sub", g.add("number", 1.0), out)), out)
+
+
+def _logaddexp(g: Graph, a: int, b: int) -> int:
+    decay = g.add("exp", g.add("neg", g.add("abs", g.add("sub", a, b))))
+    both = g.add("and", g.add("eq", a, b), g.add("isinf", a))
+    return g.add("where", both, a, g.add("add", g.add("maximum", a, b), g.add("log1p", decay)))
+
+
+def _addcmul(g: Graph, x: int, a: int, b: int, value: float = 1.0) -> int:
+    return g.add("add", x, g.add("mul", g.add("mul", g.add("number", float(value)), a), b))
+
+
+def _first(g: Graph, x: int, *_: object, **__: object) -> int:
+    del g
+    return x
+
+
+# Of torch's operations by name; what returns its first operand only changes dtype, shape or history.
+RULES: dict[str, Callable[..., int]] = {
+    **dict.fromkeys(("detach", "alias", "clone", "_to_copy", "expand", "view", "contiguous", "lift_fresh"), _first),
+    **{name: _named(name) for name in ("neg", "abs", "sqrt", "reciprocal", "exp", "expm1", "log", "log1p", "sigmoid")},
+    **{name: _named(name) for name in ("sign", "isnan", "isinf", "erf", "sin", "cos", "mul", "div", "maximum")},
+    **{name: _named(name) for name in ("minimum", "lt", "le", "eq", "where")},
+    "sgn": _named("sign"),
+    "add": _scaled("add"),
+    "sub": _scaled("sub"),
+    "rsub": lambda g, a, b, alpha=1.0: _scaled("sub")(g, b, a, alpha),
+    "gt": _swapped("lt"),
+    "ge": _swapped("le"),
+    "ne": lambda g, a, b: g.add("not", g.add("eq", a, b)),
+    "logical_not": _named("not"),
+    "bitwise_not": _named("not"),
+    "logical_and": _named("and"),
+    "bitwise_and": _named("and"),
+    "logical_or": _named("or"),
+    "bitwise_or": _named("or"),
+    "pow": _power,
+    "clamp": _clamp,
+    "clamp_min": _clamp,
+    "clamp_max": lambda g, x, high: _clamp(g, x, None, high),
+    "masked_fill": _masked_fill,
+    "rsqrt": lambda g, x: g.add("reciprocal", g.add("sqrt", x)),
+    "log_sigmoid_backward": _log_sigmoid_backward,
+    "sigmoid_backward": _sigmoid_backward,
+    "addcmul": _addcmul,
+    "logaddexp": _logaddexp,
+}
