@@ -150,9 +150,11 @@ class Packed:
         register, words, count = _allocate(graph, order, outputs, numbers, inputs)
         constants = [float(graph.nodes[node][1]) for node in numbers]  # type: ignore[arg-type]
         found = [register[node] for node in outputs]
+        pair = _single_pair(graph, outputs, inputs)
+        self.is_one_pair = pair >= 0
         head = _HEAD.pack(
             *(inputs, len(numbers), count, len(words), len(outputs), *found, *[0] * (_MOST - len(found))),
-            _single_pair(graph, outputs, inputs),
+            pair,
         )
         self._bytes = head + struct.pack(f"={len(constants)}d{len(words)}i", *constants, *words)
         self._buffer = ctypes.create_string_buffer(self._bytes, len(self._bytes))

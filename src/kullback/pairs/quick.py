@@ -8,10 +8,11 @@ rules (`register_kl`) forgets everything.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.distributions import Distribution, Independent, MixtureSameFamily, TransformedDistribution
 
@@ -23,6 +24,8 @@ from kullback.pairs.recording import Answer, Recording, record
 
 Short = Callable[[Distribution, Distribution], Any]
 
+# From here on a kernel that is a pair's own finds gradients faster than a program that calls it.
+_MANY = 16384
 # Classes whose objects differ in more than parameters.
 _STRUCTURES = (Independent, MixtureSameFamily, TransformedDistribution)
 
@@ -62,6 +65,8 @@ class _Way:
         tensors = [get(p if i < self._of_p else q) for i, get in enumerate(self._get)]
         if not all(map(is_plain, tensors)):
             return None
+        if self._program.forward.is_one_pair and tensors[0].numel() >= _MANY and _differentiated(tensors):
+            return None
         try:
             self._program.shape(tensors)
         except RuntimeError:  # shapes that do not broadcast: the long way explains it
@@ -69,6 +74,10 @@ class _Way:
         if self._partial and bool(self._program.run_forward([t.detach().double() for t in tensors]).isnan().any()):
             return None
         return self._program(*tensors)
+
+
+def _differentiated(tensors: Sequence[Tensor]) -> bool:
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 
 
 def ways_for(p: Distribution, q: Distribution) -> Ways | None:
