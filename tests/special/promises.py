@@ -47,7 +47,7 @@ PROMISES = [
         "digamma_negative",
         "gamma",
         special.digamma,
-        (4, 4, 6),
+        (4, 5, 6),
         lambda x: (1 + math.pi * abs(1 / math.tan(math.pi * x)), 0.0, 0.0),
     ),
     Promise("trigamma", "gamma", special.trigamma, (4, 5, 5)),
