@@ -15,6 +15,7 @@ from torch import Tensor
 from torch import distributions as d
 from torch.distributions import Distribution
 
+from kullback._core.special._derivatives import attach, split_point
 from kullback.pairs.parameters import read
 from kullback.pairs.products import settled
 from kullback.pairs.ratios import log_ratio
@@ -34,12 +35,14 @@ class Absolute(NamedTuple):
         scale: s.
         entropy: h.
         finite: Where it is finite; True for all.
+        whole: E|x − μ| with derivatives of its own, where those of the product would cancel.
     """
 
     mean: Tensor
     scale: Tensor
     entropy: Tensor | float
     finite: Tensor | bool = True
+    whole: Tensor | None = None
 
 
 def _uniform(p: Distribution, m: Tensor) -> Absolute:
@@ -84,17 +87,34 @@ def _pareto(p: Distribution, m: Tensor) -> Absolute:
 
 
 def _log_normal(p: Distribution, m: Tensor) -> Absolute:
-    """With z = (log μ − loc)/σ, M = E x: (μ − M)·(2Φ(z) − 1) + 2M·(Φ(z) − Φ(z − σ)); in units of σ·e^loc."""
+    """With z = (log μ − loc)/σ, w = z − σ, M = E x: A = (μ − M)·(2Φ(z) − 1) + 2M·(Φ(z) − Φ(w)).
+
+    ∂A/∂μ = 2Φ(z) − 1, ∂A/∂loc = M·(1 − 2Φ(w)), ∂A/∂σ = σ·∂A/∂loc + 2M·φ(w): what A's terms lose of these by
+    cancelling, if μ and M are far apart, is all of them.
+    """
     loc, sigma = read(p, "loc", "scale")
-    positive = m > 0
-    z = (torch.log(torch.where(positive, m, 1.0)) - loc) / sigma
-    half = sigma * sigma / 2
-    beyond = torch.expm1((sigma * z - half).clamp_max(_LARGEST)) * torch.erf(z * math.sqrt(0.5))
-    between = beyond + 2 * torch.exp(log_ndtr_diff(z - sigma, z))
-    finite = half < _LARGEST
-    mean_x = torch.exp(torch.where(finite, half, 0.0))
-    mean = torch.where(positive, mean_x * between, mean_x - m * torch.exp(-loc)) / sigma
-    return Absolute(mean, sigma * torch.exp(loc), 0.5 + 0.5 * math.log(2 * math.pi), finite)
+    m, loc, sigma = torch.broadcast_tensors(m, loc, sigma)  # type: ignore[no-untyped-call]
+    (m0, m_step), (loc0, loc_step), (s, s_step) = split_point(m), split_point(loc), split_point(sigma)
+    positive, half = m0 > 0, s * s / 2
+    finite = (half < _LARGEST) & (loc0 + half < _LARGEST)
+    s, loc0, half = torch.where(finite, s, 1.0), torch.where(finite, loc0, 0.0), torch.where(finite, half, 0.5)
+    above = torch.where(positive, m0, 1.0)
+    z = (torch.log(above) - loc0) / s
+    w, mean_x = z - s, torch.exp(loc0 + half)
+    erf_z, erf_w = (torch.where(positive, torch.erf(y * math.sqrt(0.5)), -1.0) for y in (z, w))
+    bell_z, bell_w = (torch.where(positive, torch.exp(-y * y / 2) * _ROOT_2_OVER_PI, 0.0) for y in (z, w))
+    beyond = torch.expm1((s * z - half).clamp_max(_LARGEST)) * erf_z
+    value = torch.where(positive, mean_x * (beyond + 2 * torch.exp(log_ndtr_diff(w, z))), mean_x - m0)
+    by_loc, bell = -mean_x * erf_w, mean_x * bell_w
+    rise = z / s + 1
+    second = (
+        *(bell_z / (s * above), -bell_z / s, -bell_z * z / s),
+        *(by_loc + bell / s, s * by_loc + bell * rise),
+        (s * s + 1) * by_loc + bell * (s + z * rise),
+    )
+    whole = attach(value, [m_step, loc_step, s_step], [erf_z, by_loc, s * by_loc + bell], second)
+    mean = value * torch.exp(-loc0) / s
+    return Absolute(mean, sigma * torch.exp(loc), 0.5 + 0.5 * math.log(2 * math.pi), finite, whole)
 
 
 _FAMILIES: dict[type[Distribution], tuple[Callable[[Distribution, Tensor], Absolute], str]] = {
@@ -110,9 +130,9 @@ def kl_to_laplace(p: Distribution, q: d.Laplace) -> Answer:
     """The part of the scales and the rest; see the head of this file."""
     loc, scale = read(q, "loc", "scale")
     family = next(family for family in type(p).__mro__ if family in _FAMILIES)
-    mean, own, entropy, finite = _FAMILIES[family][0](p, loc)
+    mean, own, entropy, finite, whole = _FAMILIES[family][0](p, loc)
     log_scales = log_ratio(own, scale)
-    ratio = mean * (own / scale)
+    ratio = mean * (own / scale) if whole is None else whole / scale
     finite = finite & (ratio < torch.inf)
     ratio = torch.where(finite, ratio, 1.0)
     shape = (math.log(2) - entropy) - log_scales
