@@ -38,6 +38,11 @@ struct Bernoulli {
     static constexpr int kArity = 2;
     static constexpr bool kPlain = !kLogitsP && !kLogitsQ;
 
+    static bool holds(const double (&x)[2]) {
+        const bool p = kLogitsP ? x[0] == x[0] : x[0] >= 0 && x[0] <= 1, q = kLogitsQ ? x[1] == x[1] : x[1] >= 0 && x[1] <= 1;
+        return p && q;
+    }
+
     struct Change {
         Chance p, q;
         double gap, delta;  // q1 - p1; the log-odds of q less those of p

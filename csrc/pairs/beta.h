@@ -19,6 +19,8 @@ struct BetaBy {
     using Single = double;
     static constexpr int kArity = 4;
 
+    static bool holds(const double (&x)[4]) { return x[0] >= 0 && x[1] >= 0 && x[2] >= 0 && x[3] >= 0; }
+
     static Corners corners(double a, double s, double b, double t) {
         const Pair gap = two_difference(b, a), gap_s = two_difference(t, s), sum = two_sum(gap.high, gap_s.high);
         const Pair left = two_product(b, s), right = two_product(a, t);

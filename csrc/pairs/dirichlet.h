@@ -18,7 +18,8 @@ struct Row {
     Pair a0, b0;
     double gap0;
     Corners corners;  // of the top
-    bool direct;      // no concentration is small
+    bool holds;       // no concentration is negative or NaN
+    bool direct;      // none is small
 
     double gap(int64_t i) const { return b[i] - a[i]; }
 
@@ -44,8 +45,8 @@ Row read_row(const DirichletCall& call, int64_t row, double* scratch) {
     for (int64_t i = 0; i < k; ++i) {
         a[i] = double(alpha[i]), b[i] = double(beta[i]);
         if (a[i] > a[top]) top = i;
-        least = !(a[i] >= least) ? a[i] : least;
-        least = !(b[i] >= least) ? b[i] : least;
+        least = a[i] >= least || least != least ? least : a[i];
+        least = b[i] >= least || least != least ? least : b[i];
     }
     Pair s{0, 0}, t{0, 0}, gap_s{0, 0};
     for (int64_t i = 0; i < k; ++i) {
@@ -61,7 +62,7 @@ Row read_row(const DirichletCall& call, int64_t row, double* scratch) {
     const Pair left = two_product(b[top], s.high), right = two_product(a[top], t.high);
     const double n = (left.high - right.high) + ((left.low - right.low) + (gap.high * s.low + a[top] * (s.low - t.low)));
     const Corners corners{a[top], b[top], a0.high, b0.high, gap.high, gap0, s.high, t.high, gap_s.high + gap_s.low, n};
-    return {k, top, a, b, a0, b0, gap0, corners, least >= kDirectFrom};
+    return {k, top, a, b, a0, b0, gap0, corners, least >= 0, least >= kDirectFrom};
 }
 
 template <class Stirling>
@@ -108,7 +109,7 @@ void dirichlet_forward(const DirichletCall& call, int64_t row, double* scratch) 
     const Row r = read_row<S>(call, row, scratch);
     double* terms = scratch + 2 * (call.classes + 8);
     const double value = r.direct ? dirichlet_value<Direct, DirectGap>(r, terms) : dirichlet_value<Raised, RaisedGap>(r, terms);
-    static_cast<S*>(call.value)[row] = S(value);
+    static_cast<S*>(call.value)[row] = S(r.holds ? value : kNaN<double>);
 }
 
 template <class S>
@@ -117,7 +118,7 @@ void dirichlet_backward(const DirichletCall& call, int64_t row, double* scratch)
     double *to_p = scratch + 2 * (call.classes + 8), *to_q = to_p + call.classes + 8;
     if (r.direct) dirichlet_slopes<Direct, DirectGap>(r, to_p, to_q);
     else dirichlet_slopes<Raised, RaisedGap>(r, to_p, to_q);
-    const double grad = double(static_cast<const S*>(call.grad)[row]);
+    const double grad = r.holds ? double(static_cast<const S*>(call.grad)[row]) : kNaN<double>;
     S *alpha = static_cast<S*>(call.to_alpha), *beta = static_cast<S*>(call.to_beta);
     for (int64_t i = 0; i < r.classes; ++i) {
         if (alpha != nullptr) alpha[row * r.classes + i] = S(grad == 0 ? 0.0 : grad * to_p[i]);

@@ -14,6 +14,8 @@ struct GammaBy {
     using Single = double;
     static constexpr int kArity = 4;
 
+    static bool holds(const double (&x)[4]) { return x[0] >= 0 && x[1] >= 0 && x[2] >= 0 && x[3] >= 0; }
+
     struct Means {
         double rate_p, mean;    // the rate of p scaled into [sqrt(1/2), sqrt(2)), and M
         double excess;          // a t - b r with both rates scaled so

@@ -12,6 +12,8 @@ struct Normal {
     using Single = double;
     static constexpr int kArity = 4;
 
+    static bool holds(const double (&x)[4]) { return x[1] >= 0 && x[3] >= 0; }
+
     static double value(const double (&x)[4]) {
         const double scale_p = x[1], scale_q = x[3];
         const double w = (scale_p - scale_q) / scale_q, shift = (x[0] - x[2]) / scale_q;

@@ -1,7 +1,8 @@
 // The pair kernels for one instruction set; CMake compiles this file once per set (KULLBACK_SET names it).
 //
 // A family is a struct with the number of its parameters (those of p, then those of q), the divergence `value`, and its
-// derivatives `slopes`, which a backward pass multiplies by the incoming gradient. `Single` says in which precision float32
+// derivatives `slopes`, which a backward pass multiplies by the incoming gradient. Where parameters are none of the family's,
+// NaN among them, `holds` says so and the answer is NaN: bits taken apart would give a number. `Single` says in which precision float32
 // is computed. A family whose formula holds for most parameters only names a second one, `Rare`, and says where that is
 // needed: those elements of a block are gathered and computed again. One driver serves all of them.
 #include "../blocks.h"
@@ -21,7 +22,7 @@ KULLBACK_FLAT void values(const C* const (&in)[F::kArity], C* __restrict out, in
     for (int64_t i = 0; i < n; ++i) {
         C x[F::kArity];
         unrolled<F::kArity>([&](auto k) { x[k] = in[k][i]; });
-        out[i] = F::value(x);
+        out[i] = F::holds(x) ? F::value(x) : kNaN<C>;
     }
 }
 
@@ -31,7 +32,7 @@ KULLBACK_FLAT void gradients(const C* const (&in)[F::kArity], const C* grad, C (
         C x[F::kArity], slopes[F::kArity];
         unrolled<F::kArity>([&](auto k) { x[k] = in[k][i]; });
         F::slopes(x, slopes);
-        const C g = grad[i];
+        const C g = F::holds(x) ? grad[i] : kNaN<C>;
         // Where nothing is asked the answer is zero, so that an infinite slope does not become a NaN.
         unrolled<F::kArity>([&](auto k) { out[k][i] = g == C(0) ? C(0) : g * slopes[k]; });
     }

@@ -13,6 +13,11 @@ struct Poisson {
     static constexpr int kArity = 2;
 
     template <class T>
+    static bool holds(const T (&x)[2]) {
+        return x[0] >= 0 && x[1] >= 0;
+    }
+
+    template <class T>
     struct Ratio {
         T k, s, remainder;  // log(p/q) = k log 2 + 2 s (1 + s^2 remainder)
     };

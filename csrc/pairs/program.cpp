@@ -84,6 +84,22 @@ void run_instructions(const Program& program, double* const* registers, int64_t 
     }
 }
 
+// NaN for each element with a parameter that is no number, else 0, to be added to every output: a formula of cases may make
+// a number of it. Returns whether there is one.
+bool find_lost(const Program& program, const double* const* registers, double* lost, int64_t n) {
+    bool found = false;
+    for (int64_t k = 0; k < program.input_count; ++k) {
+        const double* x = registers[k];
+        for (int64_t i = 0; i < n; ++i) found |= x[i] != x[i];
+    }
+    if (!found) return false;
+    for (int64_t i = 0; i < n; ++i) {
+        lost[i] = 0;
+        for (int64_t k = 0; k < program.input_count; ++k) lost[i] = registers[k][i] != registers[k][i] ? kNaN<double> : lost[i];
+    }
+    return true;
+}
+
 template <class S>
 void run_program(const ProgramCall& call, int64_t begin, int64_t end, double* scratch) {
     const Program& program = *call.program;
@@ -102,12 +118,16 @@ void run_program(const ProgramCall& call, int64_t begin, int64_t end, double* sc
             registers[k] = const_cast<double*>(load_block<S, double>(call.inputs[k], call.columns, at, count, own));
         }
         run_instructions(program, registers, count);
+        alignas(64) double lost[kProgramBlock];
+        const bool some_lost = find_lost(program, registers, lost, count);
         for (int64_t k = 0; k < program.output_count; ++k) {
             S* output = static_cast<S*>(call.outputs[k].data);
             if (output == nullptr) continue;
             const double* result = registers[program.outputs[k]];
             const int64_t step = call.outputs[k].stride;
-            if (step == 1) {
+            if (some_lost) {
+                for (int64_t i = 0; i < count; ++i) output[(at + i) * step] = S(result[i] + lost[i]);
+            } else if (step == 1) {
                 for (int64_t i = 0; i < count; ++i) output[at + i] = S(result[i]);
             } else {
                 for (int64_t i = 0; i < count; ++i) output[(at + i) * step] = S(result[i]);

@@ -76,7 +76,8 @@ class Span(NamedTuple):
     def length(self) -> float:
         """How long the longest range of the batch is in T."""
         lengths = self.rungs.stretched.gather(-1, self.last) - self.rungs.stretched.gather(-1, self.first)
-        return float(lengths.max()) if lengths.numel() else 0.0
+        # An element whose parameters are no numbers has no range, and takes nothing from the others.
+        return float(lengths.nan_to_num(0.0).max()) if lengths.numel() else 0.0
 
 
 def falling(rungs: Panels, log_size: Tensor, argument: Tensor | None = None) -> Span:

@@ -13,6 +13,7 @@ from kullback._core.errors import InputTypeError, NoRouteError, ShapeError, expl
 from kullback.pairs import quick, registry, support
 from kullback.pairs.parameters import result_dtype, tensors_of
 from kullback.pairs.registry import quick as _ways
+from kullback.pairs.undefined import marked
 
 
 class KLResult(NamedTuple):
@@ -162,7 +163,8 @@ def _rounded(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, s
     if method == "user":
         return value, error, method
     dtype = result_dtype(p, q)
-    return value.to(dtype).expand(shape), None if error is None else error.to(dtype).expand(shape), method
+    value = marked(value.to(dtype), p, q).expand(shape)
+    return value, None if error is None else error.to(dtype).expand(shape), method
 
 
 def answer(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, str]:
@@ -200,7 +202,7 @@ def _summed(inner: registry.Reduced) -> tuple[Tensor, Tensor | None, str]:
     value, error, method = answer(inner.p, inner.q)
     if inner.summed:
         dims = tuple(range(-inner.summed, 0))
-        value = value.expand(shape).sum(dims)
+        value = marked(value, inner.p, inner.q).expand(shape).sum(dims)
         error = None if error is None else error.expand(shape).sum(dims)
     return value, error, method
 

@@ -139,7 +139,7 @@ def _listed(p: CountLaw, q: CountLaw, alpha: Tensor | float) -> Tensor | None:
         found = [_range(k, size) for size in torch.broadcast_tensors(log_p, log_q, power)]  # type: ignore[no-untyped-call]
         low = torch.stack([low for low, _ in found]).amin(0)
         high = torch.minimum(torch.stack([high for _, high in found]).amax(0), torch.maximum(tops[0], tops[1]))
-        count = int((high - low).max()) + 1 if low.numel() else 1
+        count = int((high - low).nan_to_num(0.0).max()) + 1 if low.numel() else 1
         if count * max(low.numel(), 1) > _MANY:
             return None
         return low + torch.arange(count, dtype=k.dtype, device=k.device)

@@ -15,17 +15,18 @@ from kullback.pairs.dispatch import answer as kl_answer
 from kullback.pairs.dispatch import check_pair
 from kullback.pairs.parameters import result_dtype
 from kullback.pairs.sisters.entropies import formula_for
+from kullback.pairs.undefined import marked
 
 
 def entropy(p: Distribution) -> Tensor:
     """−E_p log p, of densities or of probabilities."""
-    return _entropy(p, "entropy").to(result_dtype(p, p)).expand(p.batch_shape)
+    return marked(_entropy(p, "entropy"), p).to(result_dtype(p, p)).expand(p.batch_shape)
 
 
 def cross_entropy(p: Distribution, q: Distribution) -> Tensor:
     """−E_p log q = H(p) + KL(p ‖ q)."""
     shape = check_pair(p, q)
-    value = _entropy(p, "cross_entropy") + kl_answer(p, q)[0]
+    value = marked(_entropy(p, "cross_entropy") + kl_answer(p, q)[0], p, q)
     return value.to(result_dtype(p, q)).expand(shape)
 
 

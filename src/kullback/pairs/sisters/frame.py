@@ -12,6 +12,7 @@ from kullback._core.errors import NoRouteError, explain_problem
 from kullback.pairs import registry
 from kullback.pairs.dispatch import check_pair
 from kullback.pairs.parameters import result_dtype
+from kullback.pairs.undefined import marked
 
 Formula = Callable[[Distribution, Distribution], Tensor | None]
 
@@ -39,7 +40,7 @@ def answer(
     value = _inside(p, q, formula, additive=additive)
     if value is None:
         _refuse(name, p, q, additive=additive)
-    value = value if finish is None else finish(value)
+    value = marked(value if finish is None else finish(value), p, q)
     # Adding 0 makes 0 of −0.
     return (value + 0.0).to(result_dtype(p, q)).expand(shape)
 
@@ -60,7 +61,7 @@ def _inside(p: Distribution, q: Distribution, formula: Formula, *, additive: boo
     value = _inside(inner.p, inner.q, formula, additive=additive)
     if value is None or not inner.summed:
         return value
-    return value.expand(shape).sum(tuple(range(-inner.summed, 0)))
+    return marked(value, inner.p, inner.q).expand(shape).sum(tuple(range(-inner.summed, 0)))
 
 
 def _refuse(name: str, p: Distribution, q: Distribution, *, additive: bool) -> NoReturn:
