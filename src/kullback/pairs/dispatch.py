@@ -12,6 +12,7 @@ from torch.distributions import Distribution, Independent, TransformedDistributi
 from kullback._core.errors import InputTypeError, NoRouteError, ShapeError, explain_problem
 from kullback.pairs import quick, registry, support
 from kullback.pairs.parameters import result_dtype, tensors_of
+from kullback.pairs.portions import in_portions
 from kullback.pairs.registry import quick as _ways
 from kullback.pairs.undefined import marked
 
@@ -175,13 +176,19 @@ def answer(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, str
     inside = _contained(p, q, rule)
     if _nowhere_contained(inside, rule):
         return infinite_everywhere(p, q), None, "infinite"
-    result = None if rule is None else rule.formula(p, q)
+    result = None if rule is None else _result(rule, p, q)
     if rule is None or result is None:
         raise NoRouteError(_no_route(p, q))
     if isinstance(result, registry.Reduced):
         return _summed(result)
     value, error = result if isinstance(result, tuple) else (result, None)
     return torch.where(inside, value, torch.inf) if isinstance(inside, Tensor) else value, error, rule.method
+
+
+def _result(rule: registry.Rule, p: Distribution, q: Distribution) -> registry.Result | None:
+    if rule.method in {"integral", "series"}:
+        return in_portions(rule.formula, p, q)
+    return rule.formula(p, q)
 
 
 def _contained(p: Distribution, q: Distribution, rule: registry.Rule | None) -> Tensor | bool:

@@ -42,6 +42,13 @@ def gives_logits(distribution: Distribution) -> bool:
     return bool(torch.equal(torch.sigmoid(present["logits"]), present["probs"]))
 
 
+def made(kind: type[Distribution], state: dict[str, object], batch_shape: torch.Size) -> Distribution:
+    """An object without going through its constructor, which would validate and derive anew."""
+    law = object.__new__(kind)
+    vars(law).update(state, _batch_shape=batch_shape)
+    return law
+
+
 def tensors_of(distribution: Distribution) -> list[Tensor]:
     """Every floating tensor a distribution holds, wrapped distributions included; nothing derived from another."""
     found: list[Tensor] = []

@@ -17,7 +17,7 @@ from torch.distributions import Distribution, LogNormal
 from kullback.kernels.program import Program, TooLargeError
 from kullback.kernels.recorder import LENGTH, Recorder, RefusedError, Value
 from kullback.pairs import registry, support
-from kullback.pairs.parameters import gives_logits, working
+from kullback.pairs.parameters import gives_logits, made, working
 
 Answer = Callable[[Distribution, Distribution], tuple[Tensor, Tensor | None, str]]
 _CHOICES = ("probs", "logits")  # of which a maker gives one, and torch adds the other
@@ -199,7 +199,7 @@ class _Example:
                 state[name] = self._copy(value, f"{prefix}{name}.")
         if given:
             state["_param"] = state[given]
-        return _made(type(d), state, torch.Size([LENGTH]))
+        return made(type(d), state, torch.Size([LENGTH]))
 
     def _leaf(self, value: Tensor, path: str, event_dims: int) -> Tensor:
         """One leaf per path, even if a maker handed the same tensor over twice."""
@@ -220,11 +220,4 @@ def _replaced(d: Distribution, tensors: dict[int, Tensor]) -> Distribution:
     event_dims = len(d.event_shape)
     shapes = [t.shape[: t.dim() - event_dims] for t in state.values() if isinstance(t, Tensor)]
     inner = [part.batch_shape for part in state.values() if isinstance(part, Distribution)]
-    return _made(type(d), state, torch.broadcast_shapes(*shapes, *inner))  # type: ignore[no-untyped-call]
-
-
-def _made(kind: type[Distribution], state: dict[str, object], batch_shape: torch.Size) -> Distribution:
-    """An object without going through its constructor, which would validate and derive anew."""
-    made = object.__new__(kind)
-    vars(made).update(state, _batch_shape=batch_shape)
-    return made
+    return made(type(d), state, torch.broadcast_shapes(*shapes, *inner))  # type: ignore[no-untyped-call]
