@@ -1,4 +1,4 @@
-// log I_nu(x), log(e^-x I_nu(x)) and r = I_(nu+1)(x)/I_nu(x) with its slope, for nu >= 0 and x >= 0.
+// log I_nu(x), log(e^-x I_nu(x)) and r = I_(nu+1)(x)/I_nu(x) with two derivatives, for nu >= 0 and x >= 0.
 //
 // Hankel's series far above nu^2/2 (DLMF 10.40), Debye's from order 30 on (DLMF 10.41); below, the power series up to x = 50
 // and Debye's thirty orders up with the ratios in between, which the recurrence r_nu = x/(2 nu + 2 + x r_(nu+1)) gives
@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "binet.h"
+#include "exact.h"
 
 namespace kullback::KULLBACK_SET {
 
@@ -18,9 +19,12 @@ constexpr double kPowerSeriesTo = 50;
 // Hankel's terms fall like (nu^2/2x)^k/k! and then like k!/(2x)^k, to e^(-2x) at least.
 inline bool is_far_above(double nu, double x) { return x >= 0.5 * nu * nu + 25; }
 
-// log H, x (log H)' and x^2 (log H)'' of H = sqrt(2 pi x) e^-x I_nu(x).
+// Debye's expansion serves at any order whose p = nu/sqrt(nu^2 + x^2) is small.
+inline bool is_direct(double nu, double x) { return x >= 60 && x >= 4 * nu; }
+
+// log H, x (log H)', x^2 (log H)'' and x^3 (log H)''' of H = sqrt(2 pi x) e^-x I_nu(x).
 struct Hankel {
-    double log, first, second;
+    double log, first, second, third;
 };
 
 [[gnu::noinline]] inline Hankel hankel(double nu, double x) {
@@ -28,39 +32,44 @@ struct Hankel {
     const double square = 4 * nu * nu, inverse = 1 / (8 * x);
     double terms[kTerms], term = 1;
     int count = 0;
-    while (count < kTerms && std::fabs(term) > 1e-19) {
+    while (count < kTerms && std::fabs(term) > 1e-23) {  // the third derivative multiplies a term by k^3
         const double odd = 2 * count + 1;
         term *= (odd * odd - square) * inverse / (count + 1);
         terms[count++] = term;
     }
-    double sum = 0, first = 0, second = 0;
+    double sum = 0, first = 0, second = 0, third = 0;
     for (int k = count; k > 0; --k) {
+        const double fall = k * terms[k - 1], further = fall * (k + 1);
         sum += terms[k - 1];
-        first -= k * terms[k - 1];
-        second += double(k) * (k + 1) * terms[k - 1];
+        first -= fall;
+        second += further;
+        third -= further * (k + 2);
     }
-    first /= 1 + sum;
-    return {std::log1p(sum), first, second / (1 + sum) - first * first};
+    first /= 1 + sum, second /= 1 + sum, third /= 1 + sum;
+    return {std::log1p(sum), first, second - first * first, third - first * (3 * second - 2 * first * first)};
 }
 
-// Sums over k >= 1 of Debye's polynomials in p over nu^k, and of p times their derivatives.
+// Sums over k >= 1 of Debye's polynomials in p over nu^k, and of p and p^2 times their derivatives.
 struct DebyeSum {
-    double value, slope;
+    double value, first, second;
 };
 
 inline DebyeSum debye_sum(const double (&rows)[kDebyeTerms][kDebyeTerms + 1], double p, double nu) {
     const double ratio = p / nu, square = p * p;
-    double value = 0, slope = 0;
+    double value = 0, first = 0, second = 0;
     for (int k = kDebyeTerms; k > 0; --k) {
-        double polynomial = 0, derivative = 0;
+        double polynomial = 0, slope = 0, curvature = 0;
         for (int j = k; j >= 0; --j) {
+            const double power = k + 2 * j, scaled = power * rows[k - 1][j];
             polynomial = polynomial * square + rows[k - 1][j];
-            derivative = derivative * square + (k + 2 * j) * rows[k - 1][j];
+            slope = slope * square + scaled;
+            curvature = curvature * square + (power - 1) * scaled;
         }
         value = ratio * (value + polynomial);
-        slope = ratio * (slope + derivative);
+        first = ratio * (first + slope);
+        second = ratio * (second + curvature);
     }
-    return {value, slope};
+    return {value, first, second};
 }
 
 struct LogBessel {
@@ -77,42 +86,75 @@ struct LogBessel {
 }
 
 struct BesselRatio {
-    double r, slope, log_product;  // log_product: the sum of log r_(nu+k) over k < 30
+    double r, first, second;  // I_(nu+1)/I_nu and its derivatives in x
 };
 
-// At an order of 30 or more; where x is below a twentieth of it, a start that the recurrence improves (Amos' bound).
+// Q = sum v/sum u is a function of p = nu/sqrt(nu^2 + x^2), and r = (sqrt(1 + z^2) Q - 1)/z; x^2 r' = nu S with
+// S = 1 - p Q - (1 - p^2) Q', and x^3 r'' = -nu (2 S + (1 - p^2) p S'). Far above nu p is small and nothing cancels.
 inline BesselRatio debye_ratio(double nu, double x) {
-    const double z = x / nu;
-    if (z <= 0.05) {
-        const double amos = x / (nu + 1 + std::sqrt(x * x + (nu + 1) * (nu + 1)));
-        return {amos, amos / x, 0};
-    }
-    const double root = std::sqrt(1 + z * z), p = 1 / root;
+    const double z = x / nu, root = std::sqrt(1 + z * z), p = 1 / root, rest = (1 - p) * (1 + p);
     const DebyeSum u = debye_sum(coefficients::kDebyeU, p, nu), v = debye_sum(coefficients::kDebyeV, p, nu);
-    const double quotient = (1 + v.value) / (1 + u.value);
-    const double p_slope = (v.slope - quotient * u.slope) / ((1 + u.value) * p);
-    const double slope = nu * ((1 - p * quotient) - (1 - p * p) * p_slope);
-    return {(root * quotient - 1) / z, slope / x / x, 0};
+    const double whole = 1 + u.value, excess = (v.value - u.value) / whole, quotient = 1 + excess;
+    const double first = (v.first - quotient * u.first) / whole;                        // p Q'
+    const double second = (v.second - 2 * first * u.first - quotient * u.second) / whole;  // p^2 Q''
+    const double slope = (1 - p) - p * excess - rest * (first / p);
+    const double turn = p * first - p * quotient - rest * (second / p);
+    return {z / (root + 1) + root * excess / z, nu * slope / x / x, -nu * (2 * slope + rest * turn) / x / x / x};
 }
 
-// For x > 0; log_product only where neither Hankel's series nor the power series serves.
+// The start of the recurrence at an order of 30 or more; where x is below a twentieth of it Amos' bound is close enough.
+inline double ratio_to_start_from(double nu, double x) {
+    return x > 0.05 * nu ? debye_ratio(nu, x).r : x / (nu + 1 + std::sqrt(x * x + (nu + 1) * (nu + 1)));
+}
+
+// 30 steps of D_nu = x/r_nu = 2 (nu + 1) + x r_(nu+1), each of which multiplies an error by r^2; in pairs, because r' and r''
+// are differences that cancel to (nu + 1/2)/x^2 of their terms.
+struct Descent {
+    Pair above, denominator;  // r_(nu+1) and D_nu
+    double log_product;       // the sum of log r_(nu+k) over k < 30
+};
+
+[[gnu::noinline]] inline Descent descend(double nu, double x) {
+    Pair r = {ratio_to_start_from(nu + kDebyeFrom, x), 0}, above = r, denominator = r;
+    double product = 1;
+    for (int k = kDebyeFrom; k > 0; --k) {
+        above = r;
+        denominator = plus(times(2, two_sum(nu, k)), times(x, r));
+        r = divided({x, 0}, denominator);
+        product *= r.high;
+    }
+    return {above, denominator, std::log(product)};
+}
+
+// From r_(nu+1) = s and q = 1/D by r = x q: with g = (x s)' = x (1 - s^2) - (2 nu + 2) s, r' = q (1 - r g) and
+// r'' = q^2 ((2 nu + 1) g - 2 x (1 - r g)).
+inline BesselRatio ratio_by_descent(double nu, double x) {
+    const Descent found = descend(nu, x);
+    const Pair s = found.above, r = divided({x, 0}, found.denominator), q = divided({1, 0}, found.denominator);
+    const Pair g = plus(times(x, one_minus(times(s, s))), times(-2, times(two_sum(nu, 1), s)));
+    const Pair h = one_minus(times(r, g));
+    const Pair bend = plus(times(two_sum(2 * nu, 1), g), times(-2 * x, h));
+    return {rounded(r), rounded(times(q, h)), rounded(times(q, q)) * rounded(bend)};
+}
+
+// At an order of 3e8 or more, where pairs no longer hold the difference, below 4 nu: Debye's expansion to its second term, in a form that does not cancel at small z.
+inline BesselRatio ratio_of_large_order(double nu, double x) {
+    const double z = x / nu, square = 1 + z * z, root = std::sqrt(square), half = 0.5 / nu;
+    const double first = 1 / (root * (1 + root)) - half * (1 - z * z) / (square * square);
+    const double second = (1 + 2 * root) / (square * root * (1 + root) * (1 + root)) +
+                          half * 2 * (z * z - 3) / (square * square * square);
+    return {z / (1 + root) - half * z / square, first / nu, -z * second / nu / nu};
+}
+
+// For x > 0.
 [[gnu::noinline]] inline BesselRatio bessel_ratio_inside(double nu, double x) {
     if (is_far_above(nu, x)) {
         const Hankel h = hankel(nu, x);
-        return {1 - (nu + 0.5 - h.first) / x, (nu + 0.5 + h.second) / x / x, 0};
+        return {1 - (nu + 0.5 - h.first) / x, (nu + 0.5 + h.second) / x / x, (h.third - 2 * nu - 1) / x / x / x};
     }
-    // Far above nu Debye's expansion subtracts nothing that is close, and the recurrence would not damp its errors.
-    if (nu >= kDebyeFrom && x >= 4 * nu) return debye_ratio(nu, x);
-    const BesselRatio above = debye_ratio(nu + kDebyeFrom, x);
-    double r = above.r, slope = above.slope, product = 1;
-    for (int k = kDebyeFrom; k > 0; --k) {
-        const double twice = 2 * (nu + k);
-        const double q = 1 / (twice + x * r);
-        slope = q * q * (twice - x * (x * slope));
-        r = x * q;
-        product *= r;
-    }
-    return {r, slope, std::log(product)};
+    if (is_direct(nu, x)) return debye_ratio(nu, x);
+    // Elsewhere the recurrence damps an error of its start by e^-15 at least.
+    return nu < 3e8 ? ratio_by_descent(nu, x) : ratio_of_large_order(nu, x);
 }
 
 // nu log(x/2) - log Gamma(nu+1): small next to nu = 0; from 1 on with the large parts of both under one logarithm.
@@ -146,41 +188,11 @@ inline LogBessel log_bessel_inside(double nu, double x) {
         const double asymptotic = hankel(nu, x).log - 0.5 * std::log(6.283185307179586477 * x);
         return {x + asymptotic, asymptotic};
     }
-    if (nu >= kDebyeFrom) return debye_log(nu, x);
+    if (nu >= kDebyeFrom || is_direct(nu, x)) return debye_log(nu, x);
     if (x <= kPowerSeriesTo) return power_series(nu, x);
     const LogBessel above = debye_log(nu + kDebyeFrom, x);
-    const double product = bessel_ratio_inside(nu, x).log_product;
+    const double product = descend(nu, x).log_product;
     return {above.plain - product, above.scaled - product};
-}
-
-// r' without cancellation: x r' I_nu^2 = (2 nu + 1) times the integral of I_nu I_(nu+1)/t from 0 to x, and with the power
-// series of both products (DLMF 10.31.3)
-//   r' = (nu + 1/2) E[1/((2 nu + 1 + K) (nu + 1 + K))],  K = k with a probability proportional to the k-th term of I_nu^2.
-// Summed outwards from the most probable k as a relative deviation, which is small where the terms are many.
-[[gnu::noinline]] inline double ratio_slope_by_mean(double nu, double x) {
-    // Below 1 the first term is the largest, and x^2 may be 0.
-    const double quarter = 0.25 * x * x, start = x < 1 ? 0 : std::floor(x * (x / (nu + std::sqrt(nu * nu + x * x))));
-    const double a = 2 * nu + 1 + start, b = nu + 1 + start;
-    const auto rise = [&](double k) {
-        return quarter * (2 * (2 * (nu + k) + 1)) / ((2 * nu + k + 1) * (k + 1) * (nu + k + 1));
-    };
-    double total = 1, deviation = 0, weight = 1;
-    const auto add = [&](double j) {
-        total += weight;
-        deviation -= weight * (j * (a + b + j)) / ((a + j) * (b + j));
-        return weight > 1e-18 * total;
-    };
-    for (double j = 1;; ++j) {
-        weight *= rise(start + j - 1);
-        if (!add(j)) break;
-    }
-    weight = 1;
-    for (double j = -1; j >= -start; --j) {
-        weight /= rise(start + j);
-        if (!add(j)) break;
-    }
-    const double centre = (nu + 0.5) / (a * b);
-    return centre + centre * (deviation / total);
 }
 
 inline bool is_bessel_domain(double nu, double x) { return nu >= 0 && x >= 0 && nu < kInfinity<double>; }
@@ -216,10 +228,12 @@ inline double log_bessel_slope(double nu, double x, double tilt) {
 inline double bessel_ratio_slope(double nu, double x) {
     if (!is_bessel_domain(nu, x)) return kNaN<double>;
     if (x == 0) return 0.5 / (nu + 1);
-    if (x == kInfinity<double>) return 0.0;
-    // Beyond 1000 the terms become many, and the order is so large that Debye's expansion is as accurate.
-    const bool by_mean = x <= 1000 && !is_far_above(nu, x);
-    return by_mean ? ratio_slope_by_mean(nu, x) : bessel_ratio_inside(nu, x).slope;
+    return x == kInfinity<double> ? 0.0 : bessel_ratio_inside(nu, x).first;
+}
+
+inline double bessel_ratio_curvature(double nu, double x) {
+    if (!is_bessel_domain(nu, x)) return kNaN<double>;
+    return x == 0 || x == kInfinity<double> ? 0.0 : bessel_ratio_inside(nu, x).second;
 }
 
 }  // namespace kullback::KULLBACK_SET

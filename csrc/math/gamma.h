@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "log.h"
+#include "reflection.h"
 
 namespace kullback::KULLBACK_SET {
 
@@ -101,34 +102,20 @@ inline double minus_tetragamma_positive(double x) {
     return raise ? reciprocal_powers<2>(x) + tail : tail;
 }
 
-// x < 0 by reflection (DLMF 5.5.4), with the integer part removed exactly; scalar, because it is rare.
-struct Reflection {
-    double sine, cotangent;
-};
-
-inline Reflection reflect(double x) {
-    constexpr double pi = 3.141592653589793238;
-    const double part = x - std::nearbyint(x);
-    const double complement = std::copysign(0.5 - std::fabs(part), part);
-    // Near the half-integers the tangent of the complement keeps the zero of the cotangent exact.
-    const double cotangent = std::fabs(part) > 0.25 ? std::tan(pi * complement) : 1 / std::tan(pi * part);
-    return {std::sin(pi * part), cotangent};
-}
-
+// x < 0 by reflection; scalar, because it is rare.
 inline double digamma_negative(double x) {
     if (x == std::nearbyint(x)) return kNaN<double>;
-    return digamma_positive(1 - x) - 3.141592653589793238 * reflect(x).cotangent;
+    return digamma_positive(1 - x) - kPi * reflect(x).cotangent;
 }
 
 inline double trigamma_negative(double x) {
-    const double csc = 3.141592653589793238 / reflect(x).sine;
-    return csc * csc - trigamma_positive(1 - x);
+    const Pair pole = reflect(x).pole;
+    return (pole.high - trigamma_positive(1 - x)) + pole.low;
 }
 
 inline double tetragamma_negative(double x) {
     const Reflection r = reflect(x);
-    const double csc = 3.141592653589793238 / r.sine;
-    return -2 * 3.141592653589793238 * csc * csc * r.cotangent - minus_tetragamma_positive(1 - x);
+    return -2 * kPi * rounded(r.pole) * r.cotangent - minus_tetragamma_positive(1 - x);
 }
 
 // log(b/a) for positive numbers at least a factor of 2 apart: nothing cancels, however the mantissas compare.

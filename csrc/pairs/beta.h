@@ -9,7 +9,7 @@
 // equality at concentrations of 1e12 they decide the answer.
 #pragma once
 
-#include "exact.h"
+#include "../math/exact.h"
 #include "gap.h"
 
 namespace kullback::KULLBACK_SET {

@@ -7,7 +7,7 @@
 
 #include "../blocks.h"
 #include "dirichlet_call.h"
-#include "exact.h"
+#include "../math/exact.h"
 #include "gap.h"
 
 namespace kullback::KULLBACK_SET {

@@ -4,7 +4,7 @@
 // Near equal means M - b = (a t - b r)/r is right to the last digit only with exact products.
 #pragma once
 
-#include "exact.h"
+#include "../math/exact.h"
 #include "stirling.h"
 
 namespace kullback::KULLBACK_SET {

@@ -327,6 +327,8 @@ def bessel():
     points += [(nu, 1e6) for nu in orders if nu < 100] + [(1e4, 2e4), (100.0, 5000.0), (1000.0, 20000.0)]
     points += [(rng.uniform(0, 40), log_uniform(rng, 0.1, 1e3)) for _ in range(20)]
     points += [(float32(rng.uniform(0, 9)), float32(rng.uniform(0.1, 50))) for _ in range(6)]
+    # Where the derivatives of the ratio cancel most: between its expansions.
+    points += [(0.0, 27.5), (0.0, 39.5), (0.0755, 19.07), (3.0, 44.0), (8.0, 59.5), (29.0, 440.0), (300.0, 1190.0)]
     tables = []
     for function in (log_iv, log_ive, bessel_ratio):
         # Riccati's equation cancels 1/x² against it: tiny arguments need the digits.

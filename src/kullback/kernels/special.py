@@ -44,6 +44,20 @@ bessel_ratio = Elementwise(
     gradients=["bessel_order_grad", "bessel_ratio_grad"],
     constants=1,
 )
+bessel_ratio_slope = Elementwise(
+    "bessel_ratio_slope",
+    reference.bessel_ratio_slope,
+    arguments=("nu", "x"),
+    gradients=["bessel_order_grad", "bessel_ratio_slope_grad"],
+    constants=1,
+)
+bessel_ratio_curvature = Elementwise(
+    "bessel_ratio_curvature",
+    reference.bessel_ratio_curvature,
+    arguments=("nu", "x"),
+    gradients=["bessel_order_grad", "bessel_order_grad"],
+    constants=1,
+)
 binet = [
     Elementwise(
         f"binet_{order}",

@@ -17,7 +17,7 @@ from kullback._core.gauss_legendre import gauss_legendre
 from kullback._core.special._debye import hankel, is_far_above
 from kullback._core.special._derivatives import attach, split_point
 from kullback._core.special._double_double import two_difference
-from kullback._core.special.bessel import _ratio
+from kullback.kernels.special import bessel_ratio_curvature, bessel_ratio_slope
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
 from kullback.special import bessel_ratio, log_iv, log_ive
@@ -45,24 +45,24 @@ def log_i0_bregman(x: Tensor, y: Tensor) -> Tensor:
     x, y = torch.broadcast_tensors(x, y)  # type: ignore[no-untyped-call]
     (x0, x_step), (y0, y_step) = split_point(x), split_point(y)
     gap = y0 - x0
-    zero = torch.zeros_like(x0)
-    at_x, at_y = _ratio(zero, x0), _ratio(zero, y0)
+    ratio_x, ratio_y = bessel_ratio(0.0, x0), bessel_ratio(0.0, y0)
+    slope_x, slope_y = bessel_ratio_slope(0.0, x0), bessel_ratio_slope(0.0, y0)
     near = (y0 <= _NEAR * x0) & (x0 <= _NEAR * y0)
     near_gap = torch.where(near, gap, 0.0)
     nodes = torch.tensor(_RULE.nodes, dtype=x0.dtype, device=x0.device)
     weights = torch.tensor(_RULE.weights, dtype=x0.dtype, device=x0.device)
     between = x0.unsqueeze(-1) + near_gap.unsqueeze(-1) * nodes
-    slopes = _ratio(torch.zeros_like(between), between).first * weights
+    slopes = bessel_ratio_slope(0.0, between) * weights
     remainder = near_gap * near_gap * (slopes * (1 - nodes)).sum(-1)
     # Far apart the terms stand as they are; at large concentration with e^(−x)·I₀ and 1 − A, the leading parts gone.
-    short_x, short_y = _complement(x0, at_x.r), _complement(y0, at_y.r)
-    plain = log_iv(0.0, y0) - log_iv(0.0, x0) - gap * at_x.r
+    short_x, short_y = _complement(x0, ratio_x), _complement(y0, ratio_y)
+    plain = log_iv(0.0, y0) - log_iv(0.0, x0) - gap * ratio_x
     scaled = log_ive(0.0, y0) - log_ive(0.0, x0) + gap * short_x
     large = torch.maximum(x0, y0) >= _SCALED_FROM
-    rise = torch.where(large, short_x - short_y, at_y.r - at_x.r)
+    rise = torch.where(large, short_x - short_y, ratio_y - ratio_x)
     value = torch.where(near, remainder, torch.where(large, scaled, plain))
-    first = [-gap * at_x.first, torch.where(near, near_gap * slopes.sum(-1), rise)]
-    second = [at_x.first - gap * at_x.second, -at_x.first, at_y.first]
+    first = [-gap * slope_x, torch.where(near, near_gap * slopes.sum(-1), rise)]
+    second = [slope_x - gap * bessel_ratio_curvature(0.0, x0), -slope_x, slope_y]
     return attach(value, [x_step, y_step], first, second)
 
 

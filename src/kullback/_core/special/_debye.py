@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import torch
 from torch import Tensor
 
-from kullback._core.special._precision import horner
+from kullback._core.special._precision import horner_of_columns
 
 # At ν ≥ 30 the first term left out of Debye's series is below 1e-18; so is Hankel's where `is_far_above` holds.
 DEBYE_FROM = 30
@@ -37,22 +38,37 @@ def _debye_polynomials() -> tuple[list[_Polynomial], list[_Polynomial]]:
     return u, v
 
 
-def _odd_even(polynomial: _Polynomial, k: int) -> tuple[list[float], list[float]]:
-    """p^-k times the polynomial and p^(1-k) times its derivative, in powers of p²."""
-    coefficients = [polynomial.get(k + 2 * j, Fraction(0)) for j in range(k + 1)]
-    return [float(c) for c in coefficients], [float(c * (k + 2 * j)) for j, c in enumerate(coefficients)]
+def _columns(orders: Sequence[int]) -> list[list[list[float]]]:
+    """Per k and power of p², highest first: the coefficients of p^-k·u_k and p^-k·v_k and of their derivatives.
+
+    The n-th derivative, n among `orders`, is the one of the polynomial itself times pⁿ; u's come first.
+    """
+    rows = []
+    for k in range(_DEBYE_TERMS + 1):
+        powers = [k + 2 * j for j in reversed(range(k + 1))]
+        rows.append(
+            [
+                [float(side[k].get(power, Fraction(0)) * math.perm(power, n)) for side in (_U, _V) for n in orders]
+                for power in powers
+            ]
+        )
+    return rows
 
 
-_U, _V = ([_odd_even(polynomial, k) for k, polynomial in enumerate(side)] for side in _debye_polynomials())
+_U, _V = _debye_polynomials()
+_VALUES, _WITH_DERIVATIVES = _columns([0]), _columns([0, 1, 2])
 
 
-def _sum(side: list[tuple[list[float], list[float]]], p: Tensor, nu: Tensor, part: int) -> Tensor:
-    """Σ_{k≥1} of the polynomials over ν^k, or of p times their derivatives."""
+def _sums(columns: list[list[list[float]]], p: Tensor, nu: Tensor) -> tuple[Tensor, ...]:
+    """Σ_{k≥1} of Debye's polynomials over ν^k, one per column."""
     ratio, square = p / nu, p * p
-    total = torch.zeros_like(p)
+    count = len(columns[0][0])
+    square = square.expand(count, *p.shape)
+    total = torch.zeros_like(square)
     for k in reversed(range(1, _DEBYE_TERMS + 1)):
-        total = ratio * (total + horner(square, side[k][part]))
-    return total
+        coefficients = torch.tensor(columns[k], dtype=p.dtype, device=p.device).reshape(-1, count, *[1] * p.dim())
+        total = ratio * (total + horner_of_columns(coefficients.unbind(0), square))
+    return total.unbind(0)
 
 
 def debye_log(nu: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -61,26 +77,38 @@ def debye_log(nu: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     root = torch.sqrt(1 + z * z)
     root = torch.where(torch.isinf(root), z, root)
     level = -torch.asinh(1 / z)
-    series = 0.5 * torch.log(2 * math.pi * nu * root) - torch.log1p(_sum(_U, 1 / root, nu, 0))
+    series = 0.5 * torch.log(2 * math.pi * nu * root) - torch.log1p(_sums(_VALUES, 1 / root, nu)[0])
     return nu * (root + level) - series, nu * (1 / (root + z) + level) - series
 
 
 def debye_ratio(nu: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """I_ν₊₁/I_ν and two derivatives for ν ≥ 30, x ≥ ν/20; for smaller x a start that the recurrence improves."""
+    """I_ν₊₁/I_ν and two derivatives, which do not cancel for x ≥ 4ν.
+
+    Q = Σv/Σu is a function of p = ν/√(ν² + x²), and r = (√(1+z²)·Q - 1)/z; x²·r' = ν·S with S = 1 - pQ - (1-p²)·Q',
+    and x³·r'' = -ν·(2S + (1-p²)·p·S').
+    """
     z = x / nu
     root = torch.sqrt(1 + z * z)
     p = 1 / root
-    u, v = 1 + _sum(_U, p, nu, 0), 1 + _sum(_V, p, nu, 0)
-    quotient = v / u
-    p_slope = (_sum(_V, p, nu, 1) - quotient * _sum(_U, p, nu, 1)) / (u * p)
-    r = (root * quotient - 1) / z
-    scaled_slope = nu * ((1 - p * quotient) - (1 - p * p) * p_slope)
-    # Amos' bound I_ν₊₁/I_ν ≥ x/(ν + 1 + √(x² + (ν+1)²)) is close enough where the recurrence contracts.
-    amos = x / (nu + 1 + torch.sqrt(x * x + (nu + 1) ** 2))
-    is_large = z > 0.05
-    first = torch.where(is_large, scaled_slope / x / x, amos / x)
-    r = torch.where(is_large, r, amos)
-    return r, first, torch.where(is_large, -2 * r * first - (2 * nu + 1) * (first - r / x) / x, 0.0)
+    rest = (1 - p) * (1 + p)
+    u, u1, u2, v, v1, v2 = _sums(_WITH_DERIVATIVES, p, nu)
+    excess = (v - u) / (1 + u)
+    quotient = 1 + excess
+    first = (v1 - quotient * u1) / (1 + u)  # p·Q'
+    second = (v2 - 2 * first * u1 - quotient * u2) / (1 + u)  # p²·Q''
+    slope = (1 - p) - p * excess - rest * (first / p)
+    turn = p * first - p * quotient - rest * (second / p)
+    return z / (root + 1) + root * excess / z, nu * slope / x / x, -nu * (2 * slope + rest * turn) / x / x / x
+
+
+def ratio_of_large_order(nu: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The same for ν ≥ 3e8, x ≤ 4ν: to the second term, in a form that does not cancel at small x/ν."""
+    z = x / nu
+    square = 1 + z * z
+    root, half = torch.sqrt(square), 0.5 / nu
+    first = 1 / (root * (1 + root)) - half * (1 - z * z) / square**2
+    second = (1 + 2 * root) / (square * root * (1 + root) ** 2) + 2 * half * (z * z - 3) / square**3
+    return z / (1 + root) - half * z / square, first / nu, -z * second / nu / nu
 
 
 def is_far_above(nu: Tensor, x: Tensor) -> Tensor:

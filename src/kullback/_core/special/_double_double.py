@@ -38,6 +38,33 @@ def two_product(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return p, ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low
 
 
+Pair = tuple[Tensor, Tensor]
+
+
+def plus(a: Pair, b: Pair) -> Pair:
+    """The sum of two numbers that carry corrections, to about 100 bits."""
+    s, e = two_sum(a[0], b[0])
+    return s, e + (a[1] + b[1])
+
+
+def minus(a: Pair, b: Pair) -> Pair:
+    """The difference of two numbers that carry corrections, to about 100 bits."""
+    return plus(a, (-b[0], -b[1]))
+
+
+def times(a: Pair, b: Pair) -> Pair:
+    """The product of two numbers that carry corrections, to about 100 bits."""
+    p, e = two_product(a[0], b[0])
+    return p, e + (a[0] * b[1] + a[1] * b[0])
+
+
+def divided(a: Pair, b: Pair) -> Pair:
+    """The quotient of two numbers that carry corrections, to about 100 bits."""
+    q = a[0] / b[0]
+    p, e = two_product(q, b[0])
+    return q, (((a[0] - p) - e) + a[1] - q * b[1]) / b[0]
+
+
 def quotient(num: Tensor, num_low: Tensor, den: Tensor) -> tuple[Tensor, Tensor]:
     """The quotient (num + num_low) / den as a leading number and its correction, 0 where products overflow."""
     q = num / den

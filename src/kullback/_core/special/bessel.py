@@ -1,9 +1,7 @@
 """log I_ν(x), its exponentially scaled companion, and the ratio I_ν₊₁(x)/I_ν(x), for ν ≥ 0 and x ≥ 0.
 
-The ratio r_ν = x/(2(ν+1) + x·r_ν₊₁) is run backwards from ν + 30, where Debye's expansion holds, together with
-its first and second derivatives, which the same recurrence gives when it is differentiated. The logarithm is Debye's
-for ν ≥ 30; below, the power series for x ≤ 50 and Debye's at ν + 30 with thirty ratios above. Far above ν², where 1
-- r is small, Hankel's series gives the logarithm's and the ratio's derivatives relatively accurate.
+The logarithm is Debye's for ν ≥ 30 and far above ν; elsewhere the power series for x ≤ 50 and Debye's at ν + 30 with
+thirty ratios above. Far above ν², where 1 - r is small, Hankel's series gives the logarithm and its derivatives.
 """
 
 from __future__ import annotations
@@ -14,46 +12,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from kullback._core.special._bessel_ratio import BesselRatio, is_direct, ratio_of_orders
 from kullback._core.special._binet_coefficients import LGAMMA_ABOVE_ONE
-from kullback._core.special._debye import DEBYE_FROM, debye_log, debye_ratio, hankel, is_far_above
+from kullback._core.special._debye import DEBYE_FROM, debye_log, hankel, is_far_above
 from kullback._core.special._derivatives import attach, refuse_derivative, split_point
 from kullback._core.special._precision import horner, widen
+from kullback._core.special.binet import binet_values
 
 # For ν < 30 and x ≤ 50 the 68th term of the power series is below 1e-20 of the sum.
 _SERIES_TO = 50.0
 _SERIES_TERMS = 68
-
-
-@dataclass
-class _Ratio:
-    r: Tensor
-    first: Tensor  # r'
-    second: Tensor  # r''
-    log_product: Tensor  # Σ log r_ν₊ₖ over the thirty steps
-
-
-def _ratio(nu: Tensor, x: Tensor) -> _Ratio:
-    """The ratio and its derivatives by backward recurrence; x positive and finite."""
-    order = nu + DEBYE_FROM
-    r, first, second = debye_ratio(order, x)
-    product = torch.ones_like(x)
-    for k in reversed(range(DEBYE_FROM)):
-        above_r, above_first, above_second = r, first, second
-        double = 2 * (nu + k + 1)
-        q = 1 / (double + x * above_r)
-        r = x * q
-        first = q * q * (double - x * (x * above_first))
-        second = -q * q * x * (2 * above_first + x * above_second) - 2 * first * q * (above_r + x * above_first)
-        product = product * r
-    far = is_far_above(nu, x)
-    _, d1, d2, d3 = hankel(nu, x)
-    # r = 1 - (ν+½)/x + (log H)'
-    return _Ratio(
-        torch.where(far, 1 - (nu + 0.5 - d1) / x, r),
-        torch.where(far, (nu + 0.5 + d2) / x / x, first),
-        torch.where(far, (d3 - 2 * nu - 1) / x / x / x, second),
-        torch.log(product),
-    )
 
 
 def _power_series(nu: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -62,8 +30,11 @@ def _power_series(nu: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     total = torch.zeros_like(x)
     for k in reversed(range(1, _SERIES_TERMS)):
         total = quarter / (k * (nu + k)) * (1 + total)
-    log_gamma = torch.where(nu <= 1, nu * horner(nu, LGAMMA_ABOVE_ONE), torch.lgamma(nu + 1))
-    power = torch.xlogy(nu, 0.5 * x) - log_gamma
+    # ν·log(x/2) - log Γ(ν+1): from ν = 1 on with the large parts of both under one logarithm.
+    y = nu + 1
+    small = torch.xlogy(nu, 0.5 * x) - nu * horner(nu.clamp(max=1), LGAMMA_ABOVE_ONE)
+    stirling = 0.5 * torch.log(y) + 0.5 * math.log(2 * math.pi) + binet_values([0], [y])[0]
+    power = torch.where(nu <= 1, small, (nu * torch.log(0.5 * x / y) + y) - stirling)
     log_sum = torch.log1p(total)
     # From x = 1 on, e^-x times the sum is formed before the logarithm, which then does not cancel against x.
     scaled = torch.where(x < 1, log_sum - x, torch.log((1 + total) * torch.exp(-x)))
@@ -98,11 +69,11 @@ def _point(nu: Tensor, x: Tensor) -> tuple[torch.dtype, _Point, Tensor, Tensor]:
     return dtype, point, torch.where(inside, nu0, 1.0), torch.where(inside, x0, 1.0)
 
 
-def _log_values(nu: Tensor, x: Tensor, ratio: _Ratio) -> tuple[Tensor, Tensor]:
+def _log_values(nu: Tensor, x: Tensor, ratio: BesselRatio) -> tuple[Tensor, Tensor]:
     """Return log I_ν(x) and log I_ν(x) - x."""
-    is_debye = nu >= DEBYE_FROM
+    is_debye = (nu >= DEBYE_FROM) | is_direct(nu, x)
     is_series = ~is_debye & (x <= _SERIES_TO)
-    plain, scaled = debye_log(torch.where(is_debye, nu, nu + DEBYE_FROM), x)
+    plain, scaled = debye_log(torch.where(is_debye, nu.clamp(min=1), nu + DEBYE_FROM), x)
     below = torch.where(is_debye, 0.0, ratio.log_product)
     series, series_scaled = _power_series(nu, x)
     plain = torch.where(is_series, series, plain - below)
@@ -112,15 +83,15 @@ def _log_values(nu: Tensor, x: Tensor, ratio: _Ratio) -> tuple[Tensor, Tensor]:
     return torch.where(is_far, x + asymptotic, plain), torch.where(is_far, asymptotic, scaled)
 
 
-def _log_slopes(nu: Tensor, x: Tensor, ratio: _Ratio) -> tuple[Tensor, Tensor, Tensor]:
+def _log_slopes(nu: Tensor, x: Tensor, ratio: BesselRatio) -> tuple[Tensor, Tensor, Tensor]:
     """(log I)', (log I)' - 1 and (log I)''."""
     is_far = is_far_above(nu, x)
     _, d1, d2, _ = hankel(nu, x)
     far = (d1 - 0.5) / x
-    slope = torch.where(is_far, 1 + far, ratio.r + nu / x)
+    slope = torch.where(is_far, 1 + far, ratio.value + nu / x)
     return (
         slope,
-        torch.where(is_far, far, (ratio.r - 1) + nu / x),
+        torch.where(is_far, far, (ratio.value - 1) + nu / x),
         torch.where(is_far, (d2 + 0.5) / x / x, ratio.first - nu / x / x),
     )
 
@@ -141,7 +112,7 @@ def _slopes_at_zero(point: _Point, first: Tensor, second: Tensor, tilt: float) -
 def log_iv(nu: Tensor, x: Tensor) -> Tensor:
     """Return log I_ν(x)."""
     dtype, point, nu0, x0 = _point(nu, x)
-    ratio = _ratio(nu0, x0)
+    ratio = ratio_of_orders(nu0, x0)
     slope, _, curvature = _log_slopes(nu0, x0, ratio)
     slope, curvature = _slopes_at_zero(point, slope, curvature, 0.0)
     return point.finish(dtype, _at_zero(point, _log_values(nu0, x0, ratio)[0]), (math.inf, math.nan), slope, curvature)
@@ -150,7 +121,7 @@ def log_iv(nu: Tensor, x: Tensor) -> Tensor:
 def log_ive(nu: Tensor, x: Tensor) -> Tensor:
     """log(e^-x·I_ν(x))."""
     dtype, point, nu0, x0 = _point(nu, x)
-    ratio = _ratio(nu0, x0)
+    ratio = ratio_of_orders(nu0, x0)
     _, slope, curvature = _log_slopes(nu0, x0, ratio)
     slope, curvature = _slopes_at_zero(point, slope, curvature, -1.0)
     return point.finish(dtype, _at_zero(point, _log_values(nu0, x0, ratio)[1]), (-math.inf, math.nan), slope, curvature)
@@ -159,8 +130,26 @@ def log_ive(nu: Tensor, x: Tensor) -> Tensor:
 def bessel_ratio(nu: Tensor, x: Tensor) -> Tensor:
     """I_ν₊₁(x)/I_ν(x), between 0 at x = 0 and 1 at infinity."""
     dtype, point, nu0, x0 = _point(nu, x)
-    ratio = _ratio(nu0, x0)
+    ratio = ratio_of_orders(nu0, x0)
     at_zero = point.x == 0
     first = torch.where(at_zero, 0.5 / (point.nu + 1), ratio.first)
-    value = torch.where(at_zero, 0.0, ratio.r)
+    value = torch.where(at_zero, 0.0, ratio.value)
     return point.finish(dtype, value, (1.0, math.nan), first, torch.where(at_zero, 0.0, ratio.second))
+
+
+def bessel_ratio_slope(nu: Tensor, x: Tensor) -> Tensor:
+    """The derivative of `bessel_ratio` in x, between 1/(2ν+2) at x = 0 and 0 at infinity; once differentiable."""
+    dtype, point, nu0, x0 = _point(nu, x)
+    ratio = ratio_of_orders(nu0, x0)
+    at_zero = point.x == 0
+    value = torch.where(at_zero, 0.5 / (point.nu + 1), ratio.first)
+    curvature = torch.where(at_zero, 0.0, ratio.second)
+    return point.finish(dtype, value, (0.0, math.nan), curvature, torch.full_like(value, math.inf))
+
+
+def bessel_ratio_curvature(nu: Tensor, x: Tensor) -> Tensor:
+    """The second derivative of `bessel_ratio` in x, 0 at both ends; its own derivatives are infinite."""
+    dtype, point, nu0, x0 = _point(nu, x)
+    value = torch.where(point.x == 0, 0.0, ratio_of_orders(nu0, x0).second)
+    unknown = torch.full_like(value, math.inf)
+    return point.finish(dtype, value, (0.0, math.nan), unknown, unknown)

@@ -95,7 +95,7 @@ def _mains_apart(a: Tensor, b: Tensor, gap: Tensor, gap_low: Tensor) -> tuple[Te
     sign = torch.where(b > a, torch.ones_like(a), -1.0)
     scaled = torch.where(b > a, 0.25 * b, 4 * b)
     excess = (scaled - a) / a
-    log_scaled = torch.where(excess.abs() < 0.6, torch.log1p(excess), torch.log(scaled) - torch.log(a))
+    log_scaled = torch.where(excess.abs() < 0.7, torch.log1p(excess), torch.log(scaled) - torch.log(a))
     high, low = sign * _LOG_4, log_scaled + sign * _LOG_4_LOW
     w, w_low = quotient(gap, gap_low, a)
     part, part_low = two_product(b, high)

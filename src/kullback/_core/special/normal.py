@@ -16,7 +16,7 @@ from kullback._core.special._derivatives import attach, split_point
 from kullback._core.special._double_double import two_difference, two_product, two_sum
 from kullback._core.special._precision import horner, widen
 
-_DENSITY_AT_0 = 1 / math.sqrt(2 * math.pi)
+_DENSITY_AT_0 = 0.3989422804014327
 _RULE = gauss_legendre(16)
 
 # (1+t)·M(t) and (1+t)·(1/M(t) - t) in powers of (t-4)/(t+4): Chebyshev fits over 0 ≤ t < ∞, truncation below 1e-18.
@@ -88,25 +88,53 @@ _MILLS_EXCESS = [
 ]
 
 
-def _in_fit(t: Tensor) -> Tensor:
-    return 1 - 8 / (t + 4)
+def _beyond_the_end(coefficients: list[float]) -> list[float]:
+    """[P(u) - P(-1)]/(u + 1), by synthetic division."""
+    quotient = [0.0]
+    for coefficient in reversed(coefficients[1:]):
+        quotient.append(coefficient - quotient[-1])
+    return quotient[:0:-1]
+
+
+_MILLS_RISE, _EXCESS_RISE = _beyond_the_end(_MILLS), _beyond_the_end(_MILLS_EXCESS)
+_CENTRAL_RISE = [_DENSITY_AT_0 * coefficient for coefficient in _MILLS_RISE]
+
+
+def _anchored(t: Tensor, at_zero: float, at_zero_low: float, rise: list[float]) -> Tensor:
+    """A fit over 1 + t that is exact at t = 0, the end of its interval, where a fit is worst."""
+    beyond = torch.where(t == math.inf, 2.0, 2 * (t / (t + 4)))
+    value = at_zero + (beyond * horner(1 - 8 / (t + 4), rise) + at_zero_low)
+    total, lost = two_sum(torch.ones_like(t), t)
+    quotient = value / total
+    return torch.where(t == math.inf, quotient, quotient - quotient * (lost / total))
 
 
 def mills(t: Tensor) -> Tensor:
-    """(1 - Φ(t))/φ(t), t ≥ 0."""
-    return horner(_in_fit(t), _MILLS) / (1 + t)
+    """(1 - Φ(t))/φ(t), t ≥ 0; √(π/2) at 0."""
+    return _anchored(t, 1.2533141373155003, -9.16428999022958e-17, _MILLS_RISE)
 
 
 def mills_excess(t: Tensor) -> Tensor:
-    """1/M(t) - t, t ≥ 0."""
-    return horner(_in_fit(t), _MILLS_EXCESS) / (1 + t)
+    """1/M(t) - t, t ≥ 0; √(2/π) at 0."""
+    return _anchored(t, 0.7978845608028654, -4.98465440455546e-17, _EXCESS_RISE)
+
+
+def central_mills(t: Tensor) -> Tensor:
+    """φ(0) times Mills' ratio, t ≥ 0; exactly ½ at 0."""
+    return _anchored(t, 0.5, 0.0, _CENTRAL_RISE)
+
+
+def gaussian(t: Tensor, scale: Tensor) -> Tensor:
+    """scale·e^(-t²/2), the rounding error of t² carried along; near 0 as the scale less what is lost from it."""
+    square, square_low = two_product(t, t)
+    correction = torch.where(torch.isfinite(square_low), 1 - 0.5 * square_low, 1.0)
+    near = scale + scale * torch.expm1(-0.5 * square)
+    return torch.where(t < 1, near, torch.exp(-0.5 * square) * correction * scale)
 
 
 def density(t: Tensor) -> Tensor:
-    """φ(t), with the rounding error of t² carried into the exponential."""
-    square, square_low = two_product(t, t)
-    correction = torch.where(torch.isfinite(square_low), 1 - 0.5 * square_low, 1.0)
-    return torch.exp(-0.5 * square) * correction * _DENSITY_AT_0
+    """φ(t)."""
+    return gaussian(t, torch.full_like(t, _DENSITY_AT_0))
 
 
 def log_ndtr(x: Tensor) -> Tensor:
@@ -114,12 +142,13 @@ def log_ndtr(x: Tensor) -> Tensor:
     dtype, (wide,) = widen(x)
     point, step = split_point(wide)
     t = point.abs()
-    ratio, peak = mills(t), density(t)
-    upper = peak * ratio
+    ratio = central_mills(t)
+    upper = gaussian(t, ratio)
     is_low = point <= 0
-    value = torch.where(is_low, torch.log(_DENSITY_AT_0 * ratio) - 0.5 * t * t, torch.log1p(-upper))
+    value = torch.where(is_low, torch.log(ratio) - 0.5 * t * t, torch.log1p(-upper))
     value = torch.where(point == -math.inf, point, value)
-    slope = torch.where(is_low, 1 / ratio, peak / (1 - upper))
+    # Divided as tensors: torch multiplies a number over a tensor by the reciprocal, which overflows first.
+    slope = torch.where(is_low, torch.full_like(t, _DENSITY_AT_0), density(t)) / torch.where(is_low, ratio, 1 - upper)
     curvature = -slope * torch.where(is_low, mills_excess(t), slope + t)
     return attach(value, [step], [slope], [curvature]).to(dtype)
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from kullback._core.special._derivatives import attach, split_point
 from kullback._core.special._double_double import quotient, two_sum
 from kullback._core.special._precision import horner, horner_of_columns, widen
+from kullback._core.special._reflection import reflect
 
 RAISE_TO = 12
 
@@ -103,15 +104,6 @@ def digamma_positive(x: Tensor) -> Tensor:
     return torch.where(x < RAISE_TO, moderate, large)
 
 
-def _reflected(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """1 - x, and the squared cosecant and the cotangent of πx with the integer part of x removed exactly."""
-    part = x - torch.round(x)
-    complement = torch.copysign(0.5 - part.abs(), part)
-    # Near the half-integers the tangent of the complement keeps the zero of the cotangent exact.
-    cotangent = torch.where(part.abs() > 0.25, torch.tan(math.pi * complement), 1 / torch.tan(math.pi * part))
-    return 1 - x, 1 + cotangent * cotangent, cotangent
-
-
 def _values(x: Tensor, orders: Sequence[int]) -> list[Tensor]:
     """ψ⁽ⁿ⁾(x) for some n ≤ 3 without derivatives, n = 0 first if at all.
 
@@ -119,20 +111,22 @@ def _values(x: Tensor, orders: Sequence[int]) -> list[Tensor]:
     (-1)ⁿ⁺¹ψ⁽ⁿ⁾(1-x) plus the n-th derivative of -π·cot(πx).
     """
     is_negative = x < 0
-    mirror, square, cotangent = _reflected(x)
-    pole_parts = (
-        -math.pi * cotangent,
-        math.pi**2 * square,
-        -2 * math.pi**3 * square * cotangent,
-        math.pi**4 * (4 * square * cotangent * cotangent + 2 * square * square),
+    pole, pole_low, cotangent = reflect(x)
+    whole = pole + pole_low
+    # The leading number and what is added last of each.
+    parts = (
+        (-math.pi * cotangent, 0.0),
+        (pole, pole_low),
+        (-2 * math.pi * whole * cotangent, 0.0),
+        (2 * whole * (whole + 2 * (math.pi * cotangent) ** 2), 0.0),
     )
-    point = torch.where(is_negative, mirror, x)
+    point = torch.where(is_negative, 1 - x, x)
     beyond = [digamma_positive(point)] if orders[0] == 0 else []
     beyond += polygamma_positive([n for n in orders if n], point)
-    found = [
-        torch.where(is_negative, pole_parts[n] + (-value if n % 2 else value), value)
-        for n, value in zip(orders, beyond, strict=True)
-    ]
+    found = []
+    for n, value in zip(orders, beyond, strict=True):
+        leading, rest = parts[n]
+        found.append(torch.where(is_negative, (leading + (-value if n % 2 else value)) + rest, value))
     if orders[0] == 0:
         found[0] = torch.where(is_negative & (x == torch.round(x)), math.nan, found[0])
     return found
