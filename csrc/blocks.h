@@ -9,6 +9,7 @@
 namespace kullback::KULLBACK_SET {
 
 constexpr int64_t kBlock = 256;
+constexpr int64_t kBlockInPlace = 2048;  // without buffers: three operands of doubles fit the first-level cache
 
 // Inlines the whole of a function into its loop: a call left over would keep it from vectorising.
 #define KULLBACK_FLAT [[gnu::flatten]]
@@ -16,11 +17,15 @@ constexpr int64_t kBlock = 256;
 // Not std::min: an inline function of the standard library compiled here could be linked into other files.
 inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
+inline bool is_contiguous(const Operand& operand, int64_t columns) {
+    return operand.column_stride == 1 && operand.row_stride == columns;
+}
+
 // Elements [begin, begin + count) of the flattened rows x columns view.
 template <class S, class C>
 const C* load_block(const Operand& operand, int64_t columns, int64_t begin, int64_t count, C* buffer) {
     const S* data = static_cast<const S*>(operand.data);
-    const bool contiguous = operand.column_stride == 1 && operand.row_stride == columns;
+    const bool contiguous = is_contiguous(operand, columns);
     if constexpr (std::is_same_v<S, C>) {
         if (contiguous) return data + begin;
     }

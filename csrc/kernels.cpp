@@ -20,8 +20,14 @@ void run(const ElementwiseCall& call, int64_t begin, int64_t end) {
     alignas(64) C buffers[F::kArity][kBlock];
     [[maybe_unused]] alignas(64) C results[kBlock];
     S* output = static_cast<S*>(call.output);
-    for (int64_t at = begin; at < end; at += kBlock) {
-        const int64_t count = smaller(kBlock, end - at);
+    int64_t block = kBlock;
+    if constexpr (std::is_same_v<S, C>) {
+        bool in_place = true;
+        for (int i = 0; i < F::kArity; ++i) in_place = in_place && is_contiguous(call.inputs[i], call.columns);
+        if (in_place) block = kBlockInPlace;
+    }
+    for (int64_t at = begin; at < end; at += block) {
+        const int64_t count = smaller(block, end - at);
         const C* inputs[F::kArity];
         for (int i = 0; i < F::kArity; ++i) {
             inputs[i] = load_block<S, C>(call.inputs[i], call.columns, at, count, buffers[i]);

@@ -15,6 +15,7 @@ namespace kullback::KULLBACK_SET {
 constexpr int kDebyeFrom = 30;
 constexpr int kDebyeTerms = 13;
 constexpr double kPowerSeriesTo = 50;
+constexpr double kHalfLogTwoPi = 0.91893853320467274178;
 
 // Hankel's terms fall like (nu^2/2x)^k/k! and then like k!/(2x)^k, to e^(-2x) at least.
 inline bool is_far_above(double nu, double x) { return x >= 0.5 * nu * nu + 25; }
@@ -81,7 +82,7 @@ struct LogBessel {
     const double square = std::sqrt(1 + z * z), root = square == kInfinity<double> ? z : square;
     const double level = -std::asinh(1 / z);
     const double sum = debye_sum(coefficients::kDebyeU, 1 / root, nu).value;
-    const double series = 0.5 * std::log(6.283185307179586477 * nu * root) - std::log1p(sum);
+    const double series = 0.5 * std::log(nu * root) + (kHalfLogTwoPi - std::log1p(sum));
     return {nu * (root + level) - series, nu * (1 / (root + z) + level) - series};
 }
 
@@ -162,7 +163,7 @@ inline double log_power(double nu, double x) {
     if (nu == 0) return 0;
     if (nu <= 1) return nu * (std::log(0.5 * x) - horner(nu, coefficients::kLgammaDouble));
     const double y = nu + 1;
-    return (nu * std::log(0.5 * x / y) + y) - (0.5 * std::log(y) + 0.91893853320467274178 + binet_above<0>(y));
+    return (nu * std::log(0.5 * x / y) + y) - (0.5 * std::log(y) + kHalfLogTwoPi + binet_above<0>(y));
 }
 
 // nu log(x/2) - log Gamma(nu+1) + log of the sum of (x^2/4)^k/(k! (nu+1) ... (nu+k)).
@@ -185,7 +186,7 @@ inline double log_power(double nu, double x) {
 
 inline LogBessel log_bessel_inside(double nu, double x) {
     if (is_far_above(nu, x)) {
-        const double asymptotic = hankel(nu, x).log - 0.5 * std::log(6.283185307179586477 * x);
+        const double asymptotic = (hankel(nu, x).log - kHalfLogTwoPi) - 0.5 * std::log(x);
         return {x + asymptotic, asymptotic};
     }
     if (nu >= kDebyeFrom || is_direct(nu, x)) return debye_log(nu, x);

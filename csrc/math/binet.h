@@ -176,6 +176,7 @@ inline double binet_bregman_exception(double a, double b) {
     if (!(a >= 0 && b >= 0 && a != b)) return a > 0 && a < kInfinity<double> && a == b ? 0.0 : kNaN<double>;
     if (a == 0 || b == 0 || b == kInfinity<double>) return kInfinity<double>;
     if (a == kInfinity<double>) return binet_of<0>(b);
+    if ((b - a) / a == kInfinity<double>) return kInfinity<double>;
     if (a <= coefficients::kRegularTo && b <= coefficients::kRegularTo) return binet_bregman_below(a, b);
     return (binet_of<0>(b) - binet_of<0>(a)) - (b - a) * binet_of<1>(a);
 }
@@ -222,6 +223,7 @@ inline double binet_bregman_slope_a_exception(double a, double b) {
     if (a == 0 || b == 0) return a == b ? kNaN<double> : 0.0;
     if (b == kInfinity<double>) return 0.0;
     const double gap = b - a;
+    if (gap == 0) return 0.0;  // before R'' overflows
     if (is_above<2>(a)) return -gap * binet_above<2>(a);
     return -((gap / a) * ((0.5 - a) / a) + gap * horner(regular_point(a), regular_coefficients<2>()));
 }

@@ -84,7 +84,9 @@ template <class T>
 template <class T>
 [[gnu::always_inline]] inline T lgamma_bregman_slope_a(T narrow_a, T narrow_b) {
     const double a = double(narrow_a), b = double(narrow_b);
-    const double value = on_positive(a, b, -(b - a) * trigamma_positive(a), 0.0);
+    // trigamma(a) is 1/a^2 there, which overflows where its product with the gap does not.
+    const double inside = a < 1e-100 ? -((b - a) / a) / a : -(b - a) * trigamma_positive(a);
+    const double value = on_positive(a, b, inside, 0.0);
     return T(a == kInfinity<double> ? 0.0 : value);
 }
 

@@ -37,11 +37,11 @@ inline T log1mexp_of(T x) {
     return log1mexp_of(x, T(0));
 }
 
-// d/dx log(1 - e^x) = -1/expm1(-x).
+// d/dx log(1 - e^x) = -1/expm1(-x); no number where the logarithm is none.
 template <class T>
 inline T log1mexp_slope(T x) {
     const T value = x == T(0) ? -kInfinity<T> : T(-1) / expm1_of(-x);
-    return magnitude(x) == kInfinity<T> ? T(0) : value;
+    return magnitude(x) == kInfinity<T> ? T(0) : (x > T(0) ? kNaN<T> : value);
 }
 
 template <class T>
@@ -70,7 +70,8 @@ template <class T>
 inline T logdiffexp_slope_a(T a, T b) {
     const Gap<T> gap = gap_of(a, b);
     const T grown_m1 = expm1_of(gap.high) + (expm1_of(gap.high) + T(1)) * gap.low;
-    return magnitude(a) == kInfinity<T> ? T(0) : T(-1) / grown_m1;
+    const T value = gap.high == T(0) ? kInfinity<T> : T(-1) / grown_m1;
+    return magnitude(a) == kInfinity<T> ? T(0) : (gap.high > T(0) ? kNaN<T> : value);
 }
 
 template <class T>
@@ -79,7 +80,7 @@ inline T logdiffexp_slope_b(T a, T b) {
     const T shrunk = expm1_of(-gap.high);
     const T grown_m1 = shrunk - (shrunk + T(1)) * gap.low;
     const T value = gap.high == T(0) ? -kInfinity<T> : T(-1) / (shrunk == kInfinity<T> ? shrunk : grown_m1);
-    return magnitude(b) == kInfinity<T> ? T(0) : value;
+    return magnitude(b) == kInfinity<T> ? T(0) : (gap.high > T(0) ? kNaN<T> : value);
 }
 
 }  // namespace kullback::KULLBACK_SET

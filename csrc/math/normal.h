@@ -89,7 +89,9 @@ template <class T>
 [[gnu::always_inline]] inline double log_ndtr_slope(double x) {
     const double t = magnitude(x);
     const double ratio = mills(t), peak = normal_density(t);
-    const double value = x <= 0 ? 1 / ratio : peak / (1 - peak * ratio);
+    // Far out 1/M(t) is t, and t itself may be larger than the fit allows.
+    const double below = t > 1e100 ? t : 1 / ratio;
+    const double value = x <= 0 ? below : peak / (1 - peak * ratio);
     return t == kInfinity<double> ? 0.0 : value;
 }
 

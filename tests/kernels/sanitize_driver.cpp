@@ -1,7 +1,9 @@
 // Runs every function over odd sizes, unaligned and strided inputs and several thread counts; built with sanitizers.
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 extern "C" {
@@ -14,6 +16,8 @@ int32_t kullback_elementwise(int32_t, int32_t, int64_t, const void*, const void*
 
 int main() {
     const int64_t element[] = {8, 4, 2, 2};
+    const double infinity = std::numeric_limits<double>::infinity();
+    const double extremes[] = {infinity, -infinity, std::nan(""), 1e308, -1e308, 5e-324, -0.0, 1e-40};
     int failures = 0, calls = 0;
     for (int32_t function = 0;; ++function) {
         char probe[8] = {};
@@ -25,7 +29,8 @@ int main() {
                 std::vector<std::vector<char>> in(3, std::vector<char>(static_cast<size_t>(bytes)));
                 for (int i = 0; i < 3; ++i) {
                     for (int64_t j = 0; j <= n; ++j) {
-                        const double d = 0.01 * double(j % 701) * (i == 1 ? 1.5 : 1) - (j % 5 == 4 ? 3.0 : 0.0);
+                        const double ordinary = 0.01 * double(j % 701) * (i == 1 ? 1.5 : 1) - (j % 5 == 4 ? 3.0 : 0.0);
+                        const double d = (j + i) % 31 == 30 ? extremes[(j / 31) % 8] : ordinary;
                         const float f = float(d);
                         uint32_t bits;
                         std::memcpy(&bits, &f, 4);

@@ -15,6 +15,7 @@ from kullback._core.special._precision import horner_of_columns
 DEBYE_FROM = 30
 _DEBYE_TERMS = 13
 _HANKEL_TERMS = 30
+HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 _Polynomial = dict[int, Fraction]
 
@@ -77,7 +78,7 @@ def debye_log(nu: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     root = torch.sqrt(1 + z * z)
     root = torch.where(torch.isinf(root), z, root)
     level = -torch.asinh(1 / z)
-    series = 0.5 * torch.log(2 * math.pi * nu * root) - torch.log1p(_sums(_VALUES, 1 / root, nu)[0])
+    series = 0.5 * torch.log(nu * root) + HALF_LOG_TWO_PI - torch.log1p(_sums(_VALUES, 1 / root, nu)[0])
     return nu * (root + level) - series, nu * (1 / (root + z) + level) - series
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from kullback._core.special._bessel_ratio import BesselRatio, is_direct, ratio_of_orders
 from kullback._core.special._binet_coefficients import LGAMMA_ABOVE_ONE
-from kullback._core.special._debye import DEBYE_FROM, debye_log, hankel, is_far_above
+from kullback._core.special._debye import DEBYE_FROM, HALF_LOG_TWO_PI, debye_log, hankel, is_far_above
 from kullback._core.special._derivatives import attach, refuse_derivative, split_point
 from kullback._core.special._precision import horner, widen
 from kullback._core.special.binet import binet_values
@@ -33,7 +33,7 @@ def _power_series(nu: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     # ν·log(x/2) - log Γ(ν+1): from ν = 1 on with the large parts of both under one logarithm.
     y = nu + 1
     small = torch.xlogy(nu, 0.5 * x) - nu * horner(nu.clamp(max=1), LGAMMA_ABOVE_ONE)
-    stirling = 0.5 * torch.log(y) + 0.5 * math.log(2 * math.pi) + binet_values([0], [y])[0]
+    stirling = 0.5 * torch.log(y) + HALF_LOG_TWO_PI + binet_values([0], [y])[0]
     power = torch.where(nu <= 1, small, (nu * torch.log(0.5 * x / y) + y) - stirling)
     log_sum = torch.log1p(total)
     # From x = 1 on, e^-x times the sum is formed before the logarithm, which then does not cancel against x.
@@ -79,7 +79,7 @@ def _log_values(nu: Tensor, x: Tensor, ratio: BesselRatio) -> tuple[Tensor, Tens
     plain = torch.where(is_series, series, plain - below)
     scaled = torch.where(is_series, series_scaled, scaled - below)
     is_far = is_far_above(nu, x)
-    asymptotic = hankel(nu, x)[0] - 0.5 * torch.log(2 * math.pi * x)
+    asymptotic = (hankel(nu, x)[0] - HALF_LOG_TWO_PI) - 0.5 * torch.log(x)
     return torch.where(is_far, x + asymptotic, plain), torch.where(is_far, asymptotic, scaled)
 
 

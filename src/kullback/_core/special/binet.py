@@ -82,7 +82,7 @@ def binet_values(orders: Sequence[int], x: Sequence[Tensor]) -> list[Tensor]:
     below = _below(orders, torch.where(is_above, 0.5, points))
     signs = _column([-1.0 if n % 2 else 1.0 for n in orders], x[0])
     total = torch.where(is_above, above, below)
-    return list((signs * torch.where(points == 0, math.inf, total)).unbind(0))
+    return list((signs * torch.where(points == 0, math.inf, torch.where(points < 0, math.nan, total))).unbind(0))
 
 
 def binet(x: Tensor, order: int = 0) -> Tensor:

@@ -52,7 +52,8 @@ def log1mexp(x: Tensor) -> Tensor:
     dtype, (wide,) = widen(x)
     point, step = split_point(wide)
     grown, grown_m1 = torch.exp(point), torch.expm1(point)
-    return attach(log1mexp_value(point), [step], [grown / grown_m1], [-grown / grown_m1 / grown_m1]).to(dtype)
+    slope = torch.where(point == 0, -math.inf, torch.where(point > 0, math.nan, grown / grown_m1))
+    return attach(log1mexp_value(point), [step], [slope], [-grown / grown_m1 / grown_m1]).to(dtype)
 
 
 def logdiffexp(a: Tensor, b: Tensor) -> Tensor:
@@ -65,9 +66,10 @@ def logdiffexp(a: Tensor, b: Tensor) -> Tensor:
     gap = torch.where((b0 == -math.inf), torch.where(torch.isnan(a0), a0, -math.inf), gap)
     grown = torch.exp(gap) * (1 + gap_low)
     grown_m1 = torch.expm1(gap) + grown * gap_low
-    b_slope = grown / grown_m1
+    b_slope = torch.where(gap == 0, -math.inf, torch.where(gap > 0, math.nan, grown / grown_m1))
     # The slope is infinite where the gap closes; there the logarithm itself is -inf and takes no correction.
     correction = torch.where(torch.isfinite(b_slope), b_slope * gap_low, 0.0)
     value = a0 + (log1mexp_value(gap) + correction)
     curvature = -grown / grown_m1 / grown_m1
-    return attach(value, [a_step, b_step], [-1 / grown_m1, b_slope], [curvature, -curvature, curvature]).to(dtype)
+    a_slope = torch.where(gap == 0, math.inf, torch.where(gap > 0, math.nan, -1 / grown_m1))
+    return attach(value, [a_step, b_step], [a_slope, b_slope], [curvature, -curvature, curvature]).to(dtype)

@@ -58,7 +58,8 @@ def lgamma_bregman(a: Tensor, b: Tensor) -> Tensor:
     value = torch.where(inside, value, torch.where(infinite, math.inf, math.nan).to(value.dtype))
     gap = b_in - a_in
     (trigamma_a, tetragamma_a), (trigamma_b,) = polygamma_positive([1, 2], a_in), polygamma_positive([1], b_in)
-    first = [-gap * trigamma_a, b_slope]
+    # ψ'(a) is 1/a² there, which overflows where its product with the gap does not.
+    first = [-torch.where(a_in < 1e-100, gap / a_in / a_in, gap * trigamma_a), b_slope]
     second = [trigamma_a - gap * tetragamma_a, -trigamma_a, trigamma_b]
     outside = torch.where(infinite, 0.0, math.nan).to(value.dtype)
     first, second = ([torch.where(inside, s, outside) for s in slopes] for slopes in (first, second))

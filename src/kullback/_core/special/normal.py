@@ -225,6 +225,7 @@ def log_ndtr_diff(a: Tensor, b: Tensor) -> Tensor:
         part.low * part.high,
         torch.where(is_mirrored, low_curvature, high_curvature),
     ]
+    first, second = ([torch.where(a0 > b0, math.nan, slope) for slope in slopes] for slopes in (first, second))
     # An infinite end has no density left, and contributes no slope.
     is_open = torch.isinf(a0), torch.isinf(b0)
     first = [torch.where(open_end, 0.0, slope) for open_end, slope in zip(is_open, first, strict=True)]
