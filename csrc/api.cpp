@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kElementSize[] = {8, 4, 2, 2};
 constexpr int64_t kGrain = 8192;            // elements a thread takes at once
 constexpr int64_t kParallelFrom = 32768;    // below, waking a second thread costs more than it saves
-constexpr int64_t kHugeFrom = int64_t(8) << 20;  // bytes
+constexpr int64_t kHugeFrom = int64_t(3) << 20;  // bytes; a fresh page costs more than the numbers on it
 
 }  // namespace
 }  // namespace kullback

@@ -13,7 +13,7 @@ void advise_huge_pages(void* data, size_t bytes) {
     constexpr uintptr_t kHuge = uintptr_t(1) << 21;
     const uintptr_t begin = (reinterpret_cast<uintptr_t>(data) + kHuge - 1) & ~(kHuge - 1);
     const uintptr_t end = (reinterpret_cast<uintptr_t>(data) + bytes) & ~(kHuge - 1);
-    if (end > begin + kHuge) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+    if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 #else
     (void)data, (void)bytes;
 #endif

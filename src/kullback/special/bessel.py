@@ -6,6 +6,11 @@ from torch import Tensor
 
 from kullback.kernels import special as kernels
 
+# Bound once: on small tensors looking them up is felt.
+_log_iv = kernels.log_iv.call
+_log_ive = kernels.log_ive.call
+_bessel_ratio = kernels.bessel_ratio.call
+
 
 def log_iv(nu: Tensor | float, x: Tensor | float) -> Tensor:
     """The logarithm of I_ν(x), the modified Bessel function of the first kind.
@@ -27,7 +32,7 @@ def log_iv(nu: Tensor | float, x: Tensor | float) -> Tensor:
         >>> f"{log_iv(10000.0, torch.tensor(5.0, dtype=torch.float64)):.8f}"
         '-72946.01989314'
     """
-    return kernels.log_iv.call(nu, x)
+    return _log_iv(nu, x)
 
 
 def log_ive(nu: Tensor | float, x: Tensor | float) -> Tensor:
@@ -48,7 +53,7 @@ def log_ive(nu: Tensor | float, x: Tensor | float) -> Tensor:
         >>> f"{log_ive(0.0, torch.tensor(1e15, dtype=torch.float64)):.11f}"
         '-18.18832673066'
     """
-    return kernels.log_ive.call(nu, x)
+    return _log_ive(nu, x)
 
 
 def bessel_ratio(nu: Tensor | float, x: Tensor | float) -> Tensor:
@@ -69,4 +74,4 @@ def bessel_ratio(nu: Tensor | float, x: Tensor | float) -> Tensor:
         >>> f"{bessel_ratio(0.5, torch.tensor(2.0, dtype=torch.float64)):.14f}"  # coth(2) - 1/2
         '0.53731472072755'
     """
-    return kernels.bessel_ratio.call(nu, x)
+    return _bessel_ratio(nu, x)

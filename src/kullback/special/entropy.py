@@ -6,6 +6,10 @@ from torch import Tensor
 
 from kullback.kernels import special as kernels
 
+# Bound once: on small tensors looking them up is felt.
+_rel_entr = kernels.rel_entr.call
+_kl_div = kernels.kl_div.call
+
 
 def rel_entr(p: Tensor | float, q: Tensor | float) -> Tensor:
     """p·log(p/q), elementwise.
@@ -29,7 +33,7 @@ def rel_entr(p: Tensor | float, q: Tensor | float) -> Tensor:
         >>> [f"{v:.12e}" for v in value]
         ['3.465735902800e-01', '0.000000000000e+00', '-9.210340371976e-198']
     """
-    return kernels.rel_entr.call(p, q)
+    return _rel_entr(p, q)
 
 
 def kl_div(p: Tensor | float, q: Tensor | float) -> Tensor:
@@ -53,4 +57,4 @@ def kl_div(p: Tensor | float, q: Tensor | float) -> Tensor:
         >>> f"{value:.12e}"
         '5.000000827070e-21'
     """
-    return kernels.kl_div.call(p, q)
+    return _kl_div(p, q)

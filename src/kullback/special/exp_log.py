@@ -6,6 +6,12 @@ from torch import Tensor
 
 from kullback.kernels import special as kernels
 
+# Bound once: on small tensors looking them up is felt.
+_expm1mx = kernels.expm1mx.call
+_log1pmx = kernels.log1pmx.call
+_log1mexp = kernels.log1mexp.call
+_logdiffexp = kernels.logdiffexp.call
+
 
 def expm1mx(x: Tensor) -> Tensor:
     """e^x - 1 - x, without cancellation near 0.
@@ -25,7 +31,7 @@ def expm1mx(x: Tensor) -> Tensor:
         >>> f"{value:.12e}"
         '5.000000000167e-21'
     """
-    return kernels.expm1mx.call(x)
+    return _expm1mx(x)
 
 
 def log1pmx(x: Tensor) -> Tensor:
@@ -46,7 +52,7 @@ def log1pmx(x: Tensor) -> Tensor:
         >>> f"{value:.12e}"
         '-4.999999999667e-21'
     """
-    return kernels.log1pmx.call(x)
+    return _log1pmx(x)
 
 
 def log1mexp(x: Tensor) -> Tensor:
@@ -67,7 +73,7 @@ def log1mexp(x: Tensor) -> Tensor:
         >>> [f"{v:.12e}" for v in value]
         ['-4.605170185988e+01', '-4.248354255292e-18']
     """
-    return kernels.log1mexp.call(x)
+    return _log1mexp(x)
 
 
 def logdiffexp(a: Tensor | float, b: Tensor | float) -> Tensor:
@@ -89,4 +95,4 @@ def logdiffexp(a: Tensor | float, b: Tensor | float) -> Tensor:
         >>> f"{logdiffexp(a, a - 1):.12f}"
         '999.541324854613'
     """
-    return kernels.logdiffexp.call(a, b)
+    return _logdiffexp(a, b)

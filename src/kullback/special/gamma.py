@@ -8,6 +8,12 @@ from kullback._core import special as reference
 from kullback.kernels import special as kernels
 from kullback.kernels.arguments import two, whole
 
+# Bound once: on small tensors looking them up is felt.
+_digamma = kernels.digamma.call
+_trigamma = kernels.trigamma.call
+_lgamma_bregman = kernels.lgamma_bregman.call
+_binet_bregman = kernels.binet_bregman.call
+
 
 def digamma(x: Tensor) -> Tensor:
     """ψ(x), the derivative of log Γ, accurate at its root 1.4616… and twice differentiable.
@@ -27,7 +33,7 @@ def digamma(x: Tensor) -> Tensor:
         >>> f"{digamma(torch.tensor(1.4616321449683622, dtype=torch.float64)):.10e}"
         '-9.2412655217e-17'
     """
-    return kernels.digamma.call(x)
+    return _digamma(x)
 
 
 def trigamma(x: Tensor) -> Tensor:
@@ -49,7 +55,7 @@ def trigamma(x: Tensor) -> Tensor:
         >>> f"{trigamma(torch.tensor(1.0, dtype=torch.float64)):.14f}"  # π²/6
         '1.64493406684823'
     """
-    return kernels.trigamma.call(x)
+    return _trigamma(x)
 
 
 def lgamma_bregman(a: Tensor | float, b: Tensor | float) -> Tensor:
@@ -75,7 +81,7 @@ def lgamma_bregman(a: Tensor | float, b: Tensor | float) -> Tensor:
         >>> f"{lgamma_bregman(a, a + 2.0**-30):.12e}"
         '1.712753492854e-19'
     """
-    return kernels.lgamma_bregman.call(a, b)
+    return _lgamma_bregman(a, b)
 
 
 def multivariate_lgamma_bregman(a: Tensor | float, b: Tensor | float, dimension: int) -> Tensor:
@@ -149,4 +155,4 @@ def binet_bregman(a: Tensor | float, b: Tensor | float) -> Tensor:
         >>> f"{binet_bregman(a, a + 1):.12e}"
         '8.333325000007e-20'
     """
-    return kernels.binet_bregman.call(a, b)
+    return _binet_bregman(a, b)

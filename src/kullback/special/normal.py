@@ -6,6 +6,10 @@ from torch import Tensor
 
 from kullback.kernels import special as kernels
 
+# Bound once: on small tensors looking them up is felt.
+_log_ndtr = kernels.log_ndtr.call
+_log_ndtr_diff = kernels.log_ndtr_diff.call
+
 
 def log_ndtr(x: Tensor) -> Tensor:
     """The logarithm of the standard normal distribution function Φ, in both tails.
@@ -24,7 +28,7 @@ def log_ndtr(x: Tensor) -> Tensor:
         >>> [f"{v:.12e}" for v in log_ndtr(torch.tensor([-40.0, 20.0], dtype=torch.float64))]
         ['-8.046084420138e+02', '-2.753624118606e-89']
     """
-    return kernels.log_ndtr.call(x)
+    return _log_ndtr(x)
 
 
 def log_ndtr_diff(a: Tensor | float, b: Tensor | float) -> Tensor:
@@ -45,4 +49,4 @@ def log_ndtr_diff(a: Tensor | float, b: Tensor | float) -> Tensor:
         >>> f"{log_ndtr_diff(torch.tensor(30.0, dtype=torch.float64), 31.0):.11f}"
         '-454.32124395634'
     """
-    return kernels.log_ndtr_diff.call(a, b)
+    return _log_ndtr_diff(a, b)
