@@ -103,6 +103,24 @@ KULLBACK_API int32_t kullback_compare_matrices(const MatrixCall* call) {
     return failed.load() ? 2 : 0;
 }
 
+// Returns 0, 1 for a request that makes no sense, 2 if a capacitance matrix overflows.
+KULLBACK_API int32_t kullback_compare_low_rank(const LowRankCall* call) {
+    if (call == nullptr || call->dtype < 0 || call->dtype > 1 || call->batch < 0 || call->size < 0) return 1;
+    if (call->rank < 1 || call->rank > kLargestRank) return 1;
+    std::atomic<bool> failed{false};
+    const LowRankKernel kernel = instruction_set().factors->low_rank[call->dtype];
+    const int64_t each = call->size * call->rank * call->rank, batch = call->batch > 0 ? call->batch : 1;
+    const int32_t threads = batch * each < 50000 ? 1 : static_cast<int32_t>(call->threads);
+    const int64_t grain = threads == 1 ? batch : (batch + 4 * threads - 1) / (4 * threads);
+    parallel_for(call->batch, grain, threads, [&](int64_t begin, int64_t end) {
+        std::vector<double> scratch(static_cast<size_t>(low_rank_scratch(call->size, call->rank)));
+        for (int64_t i = begin; i < end; ++i) {
+            if (!kernel(*call, i, scratch.data())) failed.store(true, std::memory_order_relaxed);
+        }
+    });
+    return failed.load() ? 2 : 0;
+}
+
 static int32_t run_dirichlet(const DirichletCall* call, const DirichletKernel (&kernels)[2]) {
     if (call == nullptr || call->dtype < 0 || call->dtype > 1 || call->rows < 0 || call->classes < 1) return 1;
     const DirichletKernel kernel = kernels[call->dtype];

@@ -7,6 +7,7 @@
 
 #include "../elementwise.h"
 #include "../math/log.h"
+#include "low_rank.h"
 #include "matrices.h"
 
 namespace kullback::KULLBACK_SET {
@@ -123,6 +124,8 @@ void item(const FactorCall& call, int64_t index, double* scratch) {
 }  // namespace
 
 extern const FactorKernels kFactors;
-const FactorKernels kFactors = {{item<double>, item<float>}, {compare_matrices<double>, compare_matrices<float>}};
+const FactorKernels kFactors = {{item<double>, item<float>},
+                                {compare_matrices<double>, compare_matrices<float>},
+                                {compare_low_rank<double>, compare_low_rank<float>}};
 
 }  // namespace kullback::KULLBACK_SET

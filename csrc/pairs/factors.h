@@ -47,9 +47,27 @@ constexpr int64_t kLargestMatrix = 96;
 inline int64_t matrix_stride(int64_t size) { return (size + 7) / 8 * 8; }
 inline int64_t matrix_scratch(int64_t size) { return (4 * size + 4) * matrix_stride(size); }
 
+// The divergence of two Gaussians with covariances D + U U^T of equal rank; exact to second order where |M|^2 < `near`.
+struct LowRankCall {
+    int64_t dtype;
+    int64_t batch, size, rank, threads;
+    const void *loc_p, *factor_p, *diagonal_p, *loc_q, *factor_q, *diagonal_q;  // contiguous
+    double* value;  // batch
+    double near;
+};
+
+// One of the batch; false if a capacitance matrix overflows. scratch holds low_rank_scratch(size, rank) doubles.
+using LowRankKernel = bool (*)(const LowRankCall&, int64_t item, double* scratch);
+
+constexpr int64_t kLargestRank = 16;
+inline int64_t low_rank_scratch(int64_t size, int64_t rank) {
+    return (3 + 10 * rank) * matrix_stride(size) + rank * (2 * rank + 1) + 9 * 16 * rank * rank;
+}
+
 struct FactorKernels {
     FactorKernel by_dtype[2];
     MatrixKernel matrices[2];
+    LowRankKernel low_rank[2];
 };
 
 }  // namespace kullback

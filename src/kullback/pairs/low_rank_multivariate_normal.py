@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.distributions import LowRankMultivariateNormal, MultivariateNormal
 
 from kullback._core.gauss_legendre import gauss_legendre
+from kullback.kernels.low_rank_op import LowRank, compare_low_rank
 from kullback.pairs.multivariate_normal import SOURCE, kl_gaussian_gaussian
 from kullback.pairs.parameters import working
 from kullback.pairs.ratios import log_ratio
@@ -63,6 +64,9 @@ class _Change(NamedTuple):
 )
 def kl_low_rank_low_rank(p: LowRankMultivariateNormal, q: LowRankMultivariateNormal) -> Tensor:
     """See the head of this file."""
+    quick = compare_low_rank(_parameters(p), _parameters(q), NEAR)
+    if quick is not None:
+        return quick
     diagonal_p, diagonal_q = working(p._unbroadcasted_cov_diag), working(q._unbroadcasted_cov_diag)
     scale = diagonal_q.sqrt().unsqueeze(-1)
     factor_p, factor_q = _same_rank(working(p._unbroadcasted_cov_factor), working(q._unbroadcasted_cov_factor))
@@ -82,6 +86,10 @@ def kl_low_rank_low_rank(p: LowRankMultivariateNormal, q: LowRankMultivariateNor
     shift = offset - inner.mT @ (outer @ offset)
     divergence: Tensor = 0.5 * (_matrix_part(change, log_det) + shift.square().sum((-2, -1)))
     return divergence
+
+
+def _parameters(d: LowRankMultivariateNormal) -> LowRank:
+    return LowRank(d.loc, d._unbroadcasted_cov_factor, d._unbroadcasted_cov_diag)
 
 
 @register(LowRankMultivariateNormal, MultivariateNormal, source=SOURCE)

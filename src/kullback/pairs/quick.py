@@ -118,8 +118,8 @@ def _bind(recording: Recording) -> Short:
     paths = [(side, path.split("."), n) for side, r in sides for path, n in zip(r.paths, r.parts, strict=True)]
     inputs = [(*path, unused) for path, unused in zip(paths, recording.program.unused(), strict=True)]
     read = {(side, *names) for side, names, _, unused in inputs if not unused}
-    every = [(side, *choice) for side, r in sides for choice in r.choices]
-    choices = [(side, owner, [given, other]) for side, *owner, given, other in every if (side, *owner, given) in read]
+    every = [(side, list(owner), [given, other]) for side, r in sides for *owner, given, other in r.choices]
+    choices = [choice for choice in every if (choice[0], *choice[1], choice[2][0]) in read]
     packed = recording.program.forward
     bound: Short = _dense_call.bind_pair(packed.entry, packed.address, packed, inputs, choices, recording.partial)
     return bound

@@ -29,7 +29,7 @@ class Reading(NamedTuple):
     Attributes:
         paths: Where they are, by attribute names joined with dots.
         parts: How many parameters each holds along its last dimension, 0 if it is one itself.
-        choices: Where one of two parameters is given: the attributes that lead to their owner, the given one, the other.
+        choices: Of two names for one parameter: the attributes that lead to their owner, the given one, the other.
     """
 
     paths: tuple[str, ...]
