@@ -94,7 +94,7 @@ int read_inputs(const Bound& bound, const Laws& laws, ProgramCall* call, PyObjec
         if (next == 0) *any = tensor, call->dtype = found.dtype, call->columns = found.count / each;
         if (found.dtype != call->dtype || found.count == 0 || found.count != call->columns * each) return 0;
         const bool repeats = found.repeated && each == 1;
-        if (!found.contiguous && !repeats && !path.unused) return 0;
+        if (!found.contiguous && !repeats) return 0;
         if (path.parts == 0 && found.contiguous) *like = tensor;
         const int64_t size = call->dtype == 0 ? 8 : 4;
         for (int64_t k = 0; k < each; ++k) {
@@ -110,6 +110,17 @@ bool has_nan(const void* data, int64_t count) {
     const T* values = static_cast<const T*>(data);
     bool found = false;
     for (int64_t i = 0; i < count; ++i) found |= values[i] != values[i];
+    return found;
+}
+
+// Whether an input is no number somewhere: what a program says whatever its inputs are it does not say of those.
+bool has_lost_input(const ProgramCall& call) {
+    bool found = false;
+    for (int64_t k = 0; k < call.program->input_count; ++k) {
+        const Operand& input = call.inputs[k];
+        const int64_t count = input.column_stride == 0 ? 1 : call.columns;
+        found |= call.dtype == 0 ? has_nan<double>(input.data, count) : has_nan<float>(input.data, count);
+    }
     return found;
 }
 
@@ -144,6 +155,7 @@ PyObject* run(const Bound& bound, ProgramCall& call, PyObject* like, PyObject* a
     if (seen == 0) Py_RETURN_NOTIMPLEMENTED;
     call.outputs[0] = {made.data, 1};
     if (const double* constant = constant_of(*bound.program)) {
+        if (has_lost_input(call)) Py_RETURN_NOTIMPLEMENTED;
         call.dtype == 0 ? fill<double>(call.outputs[0].data, call.columns, *constant)
                         : fill<float>(call.outputs[0].data, call.columns, *constant);
         return output.release();
