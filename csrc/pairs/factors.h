@@ -53,7 +53,7 @@ inline int64_t matrix_stride(int64_t size) { return (size + 7) / 8 * 8; }
 inline int64_t matrix_scratch(int64_t size) { return (4 * size + 4) * matrix_stride(size); }
 inline int64_t lanes_scratch(int64_t size) { return kMatrixLanes * (3 * (size * (size + 1) / 2) + 2 * size); }
 
-// The divergence of two Gaussians with covariances D + U U^T of equal rank; exact to second order where |M|^2 < `near`.
+// The divergence of two Gaussians with covariances D + U U^T of equal rank; exact to second order where tr M^2 < `near`.
 struct LowRankCall {
     int64_t dtype;
     int64_t batch, size, rank, threads;

@@ -9,6 +9,7 @@
 namespace kullback::KULLBACK_SET {
 
 constexpr int kPowers = 8;
+constexpr double kNotNormal = 100;
 
 // target += factor source, whole vectors.
 inline void add_row(double* target, double factor, const double* source, int64_t stride) {
@@ -59,7 +60,7 @@ inline void apply_root(const double* inner, const double* outer, double* x, doub
     for (int64_t j = 0; j < rank; ++j) add_row(x, -parts[j], inner + j * stride, stride);
 }
 
-// The trace of M^2 / 2 - M^3 / 3 + ..., which is tr M - log det(I + M) to 1e-16 for |M| < 0.1: the eigenvalues of M are real.
+// The trace of M^2 / 2 - M^3 / 3 + ..., which is tr M - log det(I + M) to 1e-16 for eigenvalues of M below 0.1: they are real.
 inline double trace_gap(double* powers, int64_t size) {
     const int64_t block = size * size;
     for (int p = 1; p < kPowers; ++p) {
@@ -140,7 +141,12 @@ inline SecondOrder second_order(double* v, const double* outer, const double* rh
             }
         }
     }
-    if (!(square < near)) return {0, false};
+    // The eigenvalues are real, so that the trace of M^2 bounds their squares; M itself is larger where it is not normal.
+    double trace = 0;
+    for (int64_t j = 0; j < size; ++j) {
+        for (int64_t l = 0; l < size; ++l) trace += powers[j * size + l] * powers[l * size + j];
+    }
+    if (!(trace < near && square < kNotNormal * near)) return {0, false};
     return {middle + trace_gap(powers, size), true};
 }
 

@@ -106,10 +106,14 @@ int read_inputs(const Bound& bound, const Laws& laws, ProgramCall* call, PyObjec
 }
 
 template <class T>
-bool has_nan(const void* data, int64_t count) {
+bool has_nan(const void* data, int64_t count, int64_t stride = 1) {
     const T* values = static_cast<const T*>(data);
     bool found = false;
-    for (int64_t i = 0; i < count; ++i) found |= values[i] != values[i];
+    if (stride == 1) {
+        for (int64_t i = 0; i < count; ++i) found |= values[i] != values[i];
+    } else {
+        for (int64_t i = 0; i < count; ++i) found |= values[i * stride] != values[i * stride];
+    }
     return found;
 }
 
@@ -117,9 +121,9 @@ bool has_nan(const void* data, int64_t count) {
 bool has_lost_input(const ProgramCall& call) {
     bool found = false;
     for (int64_t k = 0; k < call.program->input_count; ++k) {
-        const Operand& input = call.inputs[k];
-        const int64_t count = input.column_stride == 0 ? 1 : call.columns;
-        found |= call.dtype == 0 ? has_nan<double>(input.data, count) : has_nan<float>(input.data, count);
+        const kullback::Operand& input = call.inputs[k];
+        const int64_t step = input.column_stride, count = step == 0 ? 1 : call.columns;
+        found |= call.dtype == 0 ? has_nan<double>(input.data, count, step) : has_nan<float>(input.data, count, step);
     }
     return found;
 }

@@ -142,9 +142,10 @@ def compare_matrices(  # noqa: PLR0917
     definite.
     """
     dtype, size = loc_p.dtype, loc_p.shape[-1]
-    library = _native.library()
-    if library is None or size > _LARGEST or not _is_served(loc_p, matrix_p, loc_q, matrix_q):
+    if size > _LARGEST or not _is_served(loc_p, matrix_p, loc_q, matrix_q):
         return None
+    library = _native.library()
+    assert library is not None
     shift = torch.sub(loc_p.double(), loc_q)
     matrix_p, matrix_q = matrix_p.contiguous(), matrix_q.contiguous()
     value = shift.new_empty(shift.shape[:-1])
