@@ -1,4 +1,4 @@
-"""Gaussians compared natively: eight matrices at a time as one alone, low ranks as their formula, factors with and without W."""
+"""Gaussians compared natively: eight at a time as one alone, low ranks as their formula, factors without W."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class FactorOp:
         value, square, y = self._run(loc_p, lower_p, loc_q, lower_q, w)
         return value, square, w, y
 
-    def _run(  # noqa: PLR0917
+    def _run(
         self, loc_p: Tensor, lower_p: Tensor, loc_q: Tensor, lower_q: Tensor, w: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         *batch, size = loc_p.shape

@@ -139,7 +139,8 @@ def _backward(grads: Sequence[Tensor], saved: Sequence[Tensor], needs: Sequence[
     loc_p, factor_p, diagonal_p, loc_q, factor_q, diagonal_q = (t.double() for t in saved)
     of_q = _inverse(factor_q, diagonal_q)
     offset, moved, change = (loc_p - loc_q).unsqueeze(-1), factor_p - factor_q, diagonal_p - diagonal_q
-    pulled, by_q = of_q.apply(torch.cat([offset, moved], -1)).split([1, moved.shape[-1]], -1)
+    both = of_q.apply(torch.cat([offset, moved], -1))
+    pulled, by_q = both[..., :1], both[..., 1:]
     of_offset, column = pulled.squeeze(-1), change.unsqueeze(-1)
 
     def times_change(z: Tensor) -> Tensor:

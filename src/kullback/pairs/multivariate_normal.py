@@ -73,7 +73,7 @@ def _stored(d: MultivariateNormal, way: str) -> Tensor:
 
 
 def _from_stored_factors(p: MultivariateNormal, q: MultivariateNormal, way: str) -> Tensor | None:
-    """The divergence of large matrices from the factors that were given, or that torch made; None where it costs digits.
+    """The divergence of large matrices from the factors given, or made by torch; None where that costs digits.
 
     A factor that torch made is that of a matrix within a few ulp of the stored one, which changes the divergence by
     c·κ·eps. Of laws that are apart, in float32 also well conditioned, that is a few ulp; others are factored anew.
