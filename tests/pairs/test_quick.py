@@ -277,3 +277,20 @@ def test_infinity_has_the_dtype_of_all_parameters_and_a_zero_gradient_to_each(na
         assert kl_divergence(*INFINITE[name](*mixed)).dtype == torch.float64
     narrow = kl_divergence(*INFINITE[name](*(draw(seed, 4, dtype=torch.float32) for seed in range(4))))
     assert (narrow.dtype, narrow.tolist()) == (torch.float32, [math.inf] * 4)
+
+
+@pytest.mark.parametrize("name", INFINITE)
+@pytest.mark.parametrize("grad", [False, True])
+def test_infinity_is_no_answer_where_a_parameter_is_no_number(name, grad):
+    kl_divergence(*INFINITE[name](*(draw(seed, 4) for seed in range(4))))
+    for lost in range(4):
+        tensors = [draw(seed, 4) for seed in range(4)]
+        tensors[lost][2] = math.nan
+        tensors = [t.requires_grad_(grad) for t in tensors]
+        td.Distribution.set_default_validate_args(False)
+        try:
+            value = kl_divergence(*INFINITE[name](*tensors))
+        finally:
+            td.Distribution.set_default_validate_args(True)
+        assert value.isnan().tolist() == [False, False, True, False]
+        assert bool(value[[0, 1, 3]].isinf().all())
