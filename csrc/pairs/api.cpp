@@ -1,6 +1,7 @@
 // The exported functions of the pair kernels: threads around the kernels of the chosen instruction set.
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "../abi.h"
@@ -90,12 +91,39 @@ KULLBACK_API int32_t kullback_compare_matrices(const MatrixCall* call) {
     if (call->size > kLargestMatrix || call->kind < kByFactors || call->kind > kByPrecisions) return 1;
     std::atomic<bool> failed{false};
     const MatrixKernel kernel = instruction_set().factors->matrices[call->dtype];
+    const LanesKernel lanes = instruction_set().factors->lanes[call->dtype];
     const int64_t n = call->size, work = call->batch * n * n * n;
     const int32_t threads = work < 200000 ? 1 : static_cast<int32_t>(call->threads);
     const int64_t batch = call->batch > 0 ? call->batch : 1;
+    const int64_t share = threads == 1 ? batch : (batch + 4 * threads - 1) / (4 * threads);
+    const int64_t grain = (share + kMatrixLanes - 1) / kMatrixLanes * kMatrixLanes;
+    parallel_for(call->batch, grain, threads, [&](int64_t begin, int64_t end) {
+        const int64_t size = matrix_scratch(n), of_lanes = lanes_scratch(n);
+        const std::unique_ptr<double[]> scratch(new double[static_cast<size_t>(size > of_lanes ? size : of_lanes)]);
+        bool well = true;
+        // Two matrices in lanes take as long as eight.
+        while (n <= kLargestInLanes && end - begin > 1) {
+            const int64_t count = end - begin < kMatrixLanes ? end - begin : kMatrixLanes;
+            well &= lanes(*call, begin, count, scratch.get());
+            begin += count;
+        }
+        for (; begin < end; ++begin) well &= kernel(*call, begin, scratch.get());
+        if (!well) failed.store(true, std::memory_order_relaxed);
+    });
+    return failed.load() ? 2 : 0;
+}
+
+// Returns 0, 1 for a request that makes no sense, 2 if a capacitance matrix overflows.
+KULLBACK_API int32_t kullback_compare_low_rank(const LowRankCall* call) {
+    if (call == nullptr || call->dtype < 0 || call->dtype > 1 || call->batch < 0 || call->size < 0) return 1;
+    if (call->rank < 1 || call->rank > kLargestRank) return 1;
+    std::atomic<bool> failed{false};
+    const LowRankKernel kernel = instruction_set().factors->low_rank[call->dtype];
+    const int64_t each = call->size * call->rank * call->rank, batch = call->batch > 0 ? call->batch : 1;
+    const int32_t threads = batch * each < 50000 ? 1 : static_cast<int32_t>(call->threads);
     const int64_t grain = threads == 1 ? batch : (batch + 4 * threads - 1) / (4 * threads);
     parallel_for(call->batch, grain, threads, [&](int64_t begin, int64_t end) {
-        std::vector<double> scratch(static_cast<size_t>(matrix_scratch(n)));
+        std::vector<double> scratch(static_cast<size_t>(low_rank_scratch(call->size, call->rank)));
         for (int64_t i = begin; i < end; ++i) {
             if (!kernel(*call, i, scratch.data())) failed.store(true, std::memory_order_relaxed);
         }

@@ -1,12 +1,14 @@
 // Two lower triangular factors compared, for one instruction set; CMake compiles this file once per set.
 //
-// Forward substitution on L_p - L_q in panels of columns: four rows at a time stay in registers while the rows above them
+// Forward substitution on L_p - L_q in panels of columns: eight rows at a time stay in registers while the rows above them
 // stream by. Only the lower triangle is touched, a sixth of the operations of a general triangular solve, and everything is
 // in double.
 #include "factors.h"
 
 #include "../elementwise.h"
 #include "../math/log.h"
+#include "interleaved.h"
+#include "low_rank.h"
 #include "matrices.h"
 
 namespace kullback::KULLBACK_SET {
@@ -18,7 +20,7 @@ struct Tile {
     Vector rows[kRowsAtOnce][kVectors];
 };
 
-// tile -= lower (4 x count) times panel (count x 32).
+// tile -= lower (8 x count) times panel (count x 24).
 inline void subtract_product(Tile& tile, const double* lower, int64_t stride, const double* panel, int64_t count) {
     Tile t = tile;
     for (int64_t k = 0; k < count; ++k) {
@@ -42,10 +44,10 @@ void panel_of(const FactorCall& call, int64_t b, int64_t first, double* scratch)
     const int64_t n = call.size, width = n - first < kPanel ? n - first : kPanel;
     const S* p = matrix<S>(call.lower_p, b * call.stride_p);
     const S* q = matrix<S>(call.lower_q, b * call.stride_q);
-    double* w = call.w + b * n * n;
+    double* w = call.w == nullptr ? nullptr : call.w + b * n * n;
     double* panel = scratch;                    // rows first ... n of the panel
-    double* lower = scratch + (n + kRowsAtOnce) * kPanel;  // four rows of L_q from column `first` on
-    for (int64_t i = 0; i < first; ++i) {
+    double* lower = scratch + (n + kRowsAtOnce) * kPanel;  // eight rows of L_q from column `first` on
+    for (int64_t i = 0; i < first && w != nullptr; ++i) {
         for (int64_t c = 0; c < width; ++c) w[i * n + first + c] = 0;
     }
     const int64_t stride = n + kRowsAtOnce;
@@ -76,7 +78,7 @@ void panel_of(const FactorCall& call, int64_t b, int64_t first, double* scratch)
             double* found = panel + (before + r) * kPanel;
             __builtin_memcpy(found, &tile.rows[r], sizeof(tile.rows[r]));
             for (int v = 0; v < kVectors; ++v) squares += tile.rows[r][v] * tile.rows[r][v];
-            for (int64_t c = 0; c < width; ++c) w[(i + r) * n + first + c] = found[c];
+            for (int64_t c = 0; c < width && w != nullptr; ++c) w[(i + r) * n + first + c] = found[c];
             if (i + r < first + width) {
                 const double on_p = double(p[(i + r) * n + i + r]), on_q = double(q[(i + r) * n + i + r]);
                 gap += diagonal_gap(on_p, on_q, found[before + r]);
@@ -123,6 +125,9 @@ void item(const FactorCall& call, int64_t index, double* scratch) {
 }  // namespace
 
 extern const FactorKernels kFactors;
-const FactorKernels kFactors = {{item<double>, item<float>}, {compare_matrices<double>, compare_matrices<float>}};
+const FactorKernels kFactors = {{item<double>, item<float>},
+                                {compare_matrices<double>, compare_matrices<float>},
+                                {compare_lanes<double>, compare_lanes<float>},
+                                {compare_low_rank<double>, compare_low_rank<float>}};
 
 }  // namespace kullback::KULLBACK_SET

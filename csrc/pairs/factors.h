@@ -13,15 +13,16 @@ struct FactorCall {
     const void *lower_p, *lower_q;       // rows contiguous; what is above the diagonal is not read
     int64_t stride_p, stride_q;          // from one matrix to the next, in elements; 0 repeats one
     const double* shift;                 // batch x size
-    double *w, *y;                       // batch x size x size, batch x size
+    double *w, *y;                       // batch x size x size (null: not wanted), batch x size
     double* parts;                       // batch x (panels + 1) x 3, zeros at first; the three sums in parts
 };
 
 // One column panel of one matrix, or its y: item in [0, batch * (panels + 1)).
 using FactorKernel = void (*)(const FactorCall&, int64_t item, double* scratch);
 
-constexpr int64_t kPanel = 32;
-constexpr int64_t kRowsAtOnce = 4;
+// 24 vectors of sums stay in registers, three more pass by: few enough loads that the second cache keeps up.
+constexpr int64_t kPanel = 24;
+constexpr int64_t kRowsAtOnce = 8;
 
 inline int64_t panels_of(int64_t size) { return (size + kPanel - 1) / kPanel; }
 
@@ -43,13 +44,37 @@ struct MatrixCall {
 // One matrix of the batch; false if it is not positive definite. scratch holds matrix_scratch(size) doubles.
 using MatrixKernel = bool (*)(const MatrixCall&, int64_t item, double* scratch);
 
+// Matrices [item, item + count) of the batch at once, count <= kMatrixLanes. scratch holds lanes_scratch(size) doubles.
+using LanesKernel = bool (*)(const MatrixCall&, int64_t item, int64_t count, double* scratch);
+
 constexpr int64_t kLargestMatrix = 96;
+constexpr int64_t kMatrixLanes = 8, kLargestInLanes = 64;
 inline int64_t matrix_stride(int64_t size) { return (size + 7) / 8 * 8; }
 inline int64_t matrix_scratch(int64_t size) { return (4 * size + 4) * matrix_stride(size); }
+inline int64_t lanes_scratch(int64_t size) { return kMatrixLanes * (3 * (size * (size + 1) / 2) + 2 * size); }
+
+// The divergence of two Gaussians with covariances D + U U^T of equal rank; exact to second order where tr M^2 < `near`.
+struct LowRankCall {
+    int64_t dtype;
+    int64_t batch, size, rank, threads;
+    const void *loc_p, *factor_p, *diagonal_p, *loc_q, *factor_q, *diagonal_q;  // contiguous
+    double* value;  // batch
+    double near;
+};
+
+// One of the batch; false if a capacitance matrix overflows. scratch holds low_rank_scratch(size, rank) doubles.
+using LowRankKernel = bool (*)(const LowRankCall&, int64_t item, double* scratch);
+
+constexpr int64_t kLargestRank = 16;
+inline int64_t low_rank_scratch(int64_t size, int64_t rank) {
+    return (3 + 10 * rank) * matrix_stride(size) + rank * (2 * rank + 1) + 9 * 16 * rank * rank;
+}
 
 struct FactorKernels {
     FactorKernel by_dtype[2];
     MatrixKernel matrices[2];
+    LanesKernel lanes[2];
+    LowRankKernel low_rank[2];
 };
 
 }  // namespace kullback

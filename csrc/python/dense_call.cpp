@@ -33,16 +33,11 @@ int have_one_shape(PyObject* a, PyObject* b) {
     return shape_a && shape_b ? PyObject_RichCompareBool(shape_a.get(), shape_b.get(), Py_EQ) : -1;
 }
 
-// Where the elements of dense tensors are that agree in dtype and shape. Whether gradients are recorded at all is asked only
-// after a tensor was declined, because few need one.
+// Where the elements of dense tensors are that agree in dtype and shape.
 int find_all_elements(PyObject* const* tensors, int32_t count, Elements* found) {
     int ordinary = 1;
     for (int32_t i = 0; ordinary == 1 && i < count; ++i) {
-        ordinary = look_at(tensors[i], true, true, &found[i]);
-        if (ordinary == 0) {
-            const int unrecorded = is(Owned(PyObject_CallNoArgs(torch_.grad_enabled)), Py_False);
-            ordinary = unrecorded == 1 ? look_at(tensors[i], false, true, &found[i]) : unrecorded;
-        }
+        ordinary = look_at(tensors[i], true, &found[i]);
         if (ordinary != 1) break;
         ordinary = found[i].contiguous && found[i].dtype == found[0].dtype && found[i].count == found[0].count;
         if (ordinary == 1 && i > 0) ordinary = have_one_shape(tensors[0], tensors[i]);

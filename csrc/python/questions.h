@@ -37,6 +37,10 @@ class Owned {
     Owned(const Owned&) = delete;
     Owned& operator=(const Owned&) = delete;
     PyObject* get() const { return object_; }
+    void reset(PyObject* object) {
+        Py_XDECREF(object_);
+        object_ = object;
+    }
     PyObject* release() {
         PyObject* object = object_;
         object_ = nullptr;
@@ -59,9 +63,17 @@ inline int is_number(const Owned& found, long wanted) {
     return number == -1 && PyErr_Occurred() ? -1 : number == wanted;
 }
 
+// Forward mode keeps its level in a variable of its module.
+inline int no_dual_level() {
+    PyObject* const level = PyDict_GetItemWithError(torch_.forward_ad, name_.current_level);
+    if (level == nullptr) return PyErr_Occurred() ? -1 : 0;
+    const long number = PyLong_AsLong(level);
+    return number == -1 ? !PyErr_Occurred() : 0;
+}
+
 inline int nobody_follows() {
     int ordinary = is(Owned(PyObject_CallNoArgs(torch_.transforms_active)), Py_False);
-    if (ordinary == 1) ordinary = is_number(Owned(PyObject_GetAttr(torch_.forward_ad, name_.current_level)), -1);
+    if (ordinary == 1) ordinary = no_dual_level();
     if (ordinary == 1) ordinary = is_number(Owned(PyObject_CallNoArgs(torch_.dispatch_stack)), 0);
     if (ordinary == 1) ordinary = is(Owned(PyObject_CallNoArgs(torch_.tracing_state)), Py_None);
     return ordinary;
@@ -134,16 +146,20 @@ inline int look_by_methods(PyObject* tensor, Elements* found) {
     return 1;
 }
 
-// What a tensor is, if it is its memory. One without memory of its own (sparse, a batch of gradients inside
+inline int look_at_memory(PyObject* tensor, Elements* found) {
+    return torch_.exchange != nullptr ? look_by_exchange(tensor, found) : look_by_methods(tensor, found);
+}
+
+// What a tensor is, if it is its memory and no gradient is wanted; few tensors need one, so whether gradients are recorded at
+// all is asked last. One without memory of its own (sparse, a batch of gradients inside
 // torch.autograd.grad) refuses to give an address; that is an answer, not an error. A pending negation matters to values only.
-inline int look_at(PyObject* tensor, bool grad_enabled, bool for_values, Elements* found) {
+inline int look_at(PyObject* tensor, bool for_values, Elements* found) {
     PyObject* const type = reinterpret_cast<PyObject*>(Py_TYPE(tensor));
     if (type != torch_.tensor && type != torch_.parameter) return 0;
-    int ordinary = 1;
-    if (grad_enabled) ordinary = is(Owned(PyObject_GetAttr(tensor, name_.requires_grad)), Py_False);
+    int ordinary = is(Owned(PyObject_GetAttr(tensor, name_.requires_grad)), Py_False);
+    if (ordinary == 0) ordinary = is(Owned(PyObject_CallNoArgs(torch_.grad_enabled)), Py_False);
     if (ordinary == 1 && for_values) ordinary = is(Owned(method(tensor, name_.is_neg)), Py_False);
-    if (ordinary != 1) return ordinary;
-    return torch_.exchange != nullptr ? look_by_exchange(tensor, found) : look_by_methods(tensor, found);
+    return ordinary == 1 ? look_at_memory(tensor, found) : ordinary;
 }
 
 // The object at a dotted path below `root`.
@@ -175,7 +191,7 @@ inline bool look_up_torch() {
     torch_ = {find(t, {"Tensor"}), find(t, {"nn", "Parameter"}), find(t, {"float64"}),
               find(t, {"float32"}), find(t, {"_C", "_are_functorch_transforms_active"}),
               find(t, {"_C", "_len_torch_dispatch_stack"}), find(t, {"_C", "_get_tracing_state"}),
-              find(t, {"autograd", "forward_ad"}), find(t, {"is_grad_enabled"}), find(t, {"get_num_threads"}),
+              find(t, {"autograd", "forward_ad", "__dict__"}), find(t, {"is_grad_enabled"}), find(t, {"get_num_threads"}),
               find(t, {"empty"}), find(t, {"empty_like"}), nullptr};
     if (PyErr_Occurred()) return false;
     torch_.exchange = find_exchange();

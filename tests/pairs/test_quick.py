@@ -187,3 +187,110 @@ def test_a_formula_that_is_no_elementwise_function_is_not_recorded():
     ways = registry.quick[td.StudentT, td.StudentT]
     assert ways.short is quick._declines
     assert torch.equal(kl_divergence(p, q), first)
+
+
+CHOICES = [td.Bernoulli, td.Geometric, td.ContinuousBernoulli]
+
+
+@pytest.mark.parametrize("law", CHOICES)
+def test_what_torch_cached_beside_the_given_parameter_does_not_stop_the_short_way(law):
+    registry.quick.pop((law, law), None)
+    p, q = law(probs=draw(0, 6) / 2), law(probs=draw(1, 6) / 2)
+    first = kl_divergence(p, q)
+    assert p.logits is not None
+    assert q.logits is not None
+    short = registry.quick[law, law].short
+    assert torch.equal(short(p, q), first)
+    # Made from log-odds, with probabilities that torch rounded to 1: those are not what was given.
+    odds = [torch.full((6,), 60.0 + k, dtype=torch.float64) for k in range(2)]
+    p, q = (law(logits=x) for x in odds)
+    assert p.probs is not None
+    assert q.probs is not None
+    assert short(p, q) is NotImplemented
+    value = kl_divergence(p, q)
+    assert bool((value > 0).all())
+    assert torch.equal(value, kl_divergence(*(law(logits=x) for x in odds)))
+
+
+@pytest.mark.parametrize("law", CHOICES)
+def test_each_choice_of_parameters_is_answered_whichever_came_first(law):
+    registry.quick.pop((law, law), None)
+    probs, odds = [draw(seed, 6) / 2 for seed in (0, 1)], [draw(seed, 6) * 40 for seed in (2, 3)]
+    makers = [lambda k: law(probs=probs[k]), lambda k: law(logits=odds[k])]
+    for of_p, of_q in [(0, 0), (1, 0), (0, 1), (1, 1), (0, 0), (1, 1)]:
+        p, q = makers[of_p](0), makers[of_q](1)
+        value = kl_divergence(p, q)
+        torch.testing.assert_close(value, long_way(p, q), rtol=1e-12, atol=0)
+        # The choice that came last is the one with a short way.
+        assert torch.equal(registry.quick[law, law].short(p, q), kl_divergence(p, q))
+
+
+def test_an_expanded_law_with_both_parameters_is_left_to_the_long_way():
+    registry.quick.pop((td.Geometric, td.Geometric), None)
+    kl_divergence(td.Geometric(probs=draw(0, 4) / 2), td.Geometric(probs=draw(1, 4) / 2))
+    p, q = td.Geometric(logits=torch.tensor([60.0])), td.Geometric(logits=torch.tensor([61.0]))
+    assert p.probs is not None
+    assert q.probs is not None
+    wide = p.expand((4,)), q.expand((4,))
+    assert registry.quick[td.Geometric, td.Geometric].short(*wide) is NotImplemented
+    assert torch.equal(kl_divergence(*wide), kl_divergence(p, q).expand(4))
+
+
+def test_many_elements_with_gradients_go_to_a_pairs_own_kernel():
+    tensors = [draw(seed, quick._MANY).requires_grad_() for seed in range(4)]
+    p, q = td.Gamma(*tensors[:2]), td.Gamma(*tensors[2:])
+    kl_divergence(p, q)
+    way = registry.quick[td.Gamma, td.Gamma]._known[False, False]
+    assert way(p, q) is None
+    with torch.no_grad():
+        assert way(p, q) is not None
+    few = [t[:-1].detach().requires_grad_() for t in tensors]
+    value = way(td.Gamma(*few[:2]), td.Gamma(*few[2:]))
+    found = torch.autograd.grad(value.sum(), few)
+    wanted = torch.autograd.grad(kl_divergence(p, q)[:-1].sum(), tensors)
+    for x, y in zip(found, wanted, strict=True):
+        torch.testing.assert_close(x, y[:-1], rtol=1e-13, atol=0)
+    # A program that is more than one kernel stays a program however many there are.
+    p, q = td.Laplace(*tensors[:2]), td.Laplace(*tensors[2:])
+    kl_divergence(p, q)
+    assert registry.quick[td.Laplace, td.Laplace]._known[False, False](p, q) is not None
+
+
+INFINITE = {
+    "Normal-Uniform": lambda a, b, c, d: (td.Normal(a, b), td.Uniform(c, c + d)),
+    "Gamma-Pareto": lambda a, b, c, d: (td.Gamma(a, b), td.Pareto(c, d)),
+    "Pareto-Uniform": lambda a, b, c, d: (td.Pareto(a, b), td.Uniform(c, c + d)),
+    "Laplace-Beta": lambda a, b, c, d: (td.Laplace(a, b), td.Beta(c, d)),
+    "Poisson-Binomial": lambda a, b, c, d: (td.Poisson(a * b), td.Binomial(5, probs=c * d / 2)),
+}
+
+
+@pytest.mark.parametrize("name", INFINITE)
+def test_infinity_has_the_dtype_of_all_parameters_and_a_zero_gradient_to_each(name):
+    tensors = [draw(seed, 4).requires_grad_() for seed in range(4)]
+    value = kl_divergence(*INFINITE[name](*tensors))
+    assert value.tolist() == [math.inf] * 4
+    for gradient in torch.autograd.grad(value.sum(), tensors):
+        assert gradient.tolist() == [0.0] * 4
+    for wide in range(4):
+        mixed = [draw(seed, 4, dtype=torch.float64 if seed == wide else torch.float32) for seed in range(4)]
+        assert kl_divergence(*INFINITE[name](*mixed)).dtype == torch.float64
+    narrow = kl_divergence(*INFINITE[name](*(draw(seed, 4, dtype=torch.float32) for seed in range(4))))
+    assert (narrow.dtype, narrow.tolist()) == (torch.float32, [math.inf] * 4)
+
+
+@pytest.mark.parametrize("name", INFINITE)
+@pytest.mark.parametrize("grad", [False, True])
+def test_infinity_is_no_answer_where_a_parameter_is_no_number(name, grad):
+    kl_divergence(*INFINITE[name](*(draw(seed, 4) for seed in range(4))))
+    for lost in range(4):
+        tensors = [draw(seed, 4) for seed in range(4)]
+        tensors[lost][2] = math.nan
+        tensors = [t.requires_grad_(grad) for t in tensors]
+        td.Distribution.set_default_validate_args(False)
+        try:
+            value = kl_divergence(*INFINITE[name](*tensors))
+        finally:
+            td.Distribution.set_default_validate_args(True)
+        assert value.isnan().tolist() == [False, False, True, False]
+        assert bool(value[[0, 1, 3]].isinf().all())

@@ -9,7 +9,7 @@ def bind_pair(
     program: int,
     keep_alive: object,
     inputs: Sequence[tuple[int, list[str], int, bool]],
-    absent: Sequence[tuple[int, list[str]]],
+    choices: Sequence[tuple[int, list[str], list[str]]],
     partial: bool,
 ) -> Callable[..., Any]: ...
 def use_exchange(flag: bool) -> bool: ...

@@ -23,7 +23,7 @@ from kullback.kernels.levels import is_plain, tracer_active, transform_active
 
 _DTYPES = {torch.float64: 0, torch.float32: 1}
 _CALL = struct.Struct("=12q")
-_PANEL = 32  # columns, as csrc/pairs/factors.h has it
+_PANEL = 24  # columns, as csrc/pairs/factors.h has it
 _MATRICES = struct.Struct("=9qd")
 _LARGEST = 96  # rows, as csrc/pairs/factors.h has it; beyond, LAPACK's blocks are quicker than one loop
 _KINDS = {"scale_tril": 0, "covariance_matrix": 1, "precision_matrix": 2}
@@ -71,25 +71,39 @@ class FactorOp:
         wide = loc_p.new_empty(loc_p.shape[:-1], dtype=torch.float64)
         return wide, torch.empty_like(wide), wide.new_empty(lower_p.shape), wide.new_empty(loc_p.shape)
 
+    def without_derivatives(self, loc_p: Tensor, lower_p: Tensor, loc_q: Tensor, lower_q: Tensor) -> Compared | None:
+        """The same without keeping W; None for what is not served, as in `compare_matrices`."""
+        if not _is_served(loc_p, lower_p, loc_q, lower_q):
+            return None
+        value, square, _ = self._run(loc_p, lower_p, loc_q, lower_q, None)
+        return value, square
+
     def _forward(
         self, loc_p: Tensor, lower_p: Tensor, loc_q: Tensor, lower_q: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        w = lower_p.new_empty(lower_p.shape, dtype=torch.float64)
+        value, square, y = self._run(loc_p, lower_p, loc_q, lower_q, w)
+        return value, square, w, y
+
+    def _run(
+        self, loc_p: Tensor, lower_p: Tensor, loc_q: Tensor, lower_q: Tensor, w: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         *batch, size = loc_p.shape
         shift = (loc_p.double() - loc_q.double()).contiguous()
         lower_p, lower_q = lower_p.contiguous(), lower_q.contiguous()
-        w, y = shift.new_empty(lower_p.shape), torch.empty_like(shift)
+        y = torch.empty_like(shift)
         count, panels = math.prod(batch), -(-size // _PANEL)
         parts = shift.new_zeros(count, panels + 1, 3)
         packed = _CALL.pack(
             *(_DTYPES[lower_p.dtype], count, size, torch.get_num_threads()),
             *(lower_p.data_ptr(), lower_q.data_ptr(), size * size, size * size),
-            *(shift.data_ptr(), w.data_ptr(), y.data_ptr(), parts.data_ptr()),
+            *(shift.data_ptr(), 0 if w is None else w.data_ptr(), y.data_ptr(), parts.data_ptr()),
         )
         status = self._compare(packed)
         assert status == 0
         square, gap, distance = parts.sum(1).unbind(-1)
         value = 0.5 * (square + distance) + gap
-        return value.reshape(batch), square.reshape(batch), w, y
+        return value.reshape(batch), square.reshape(batch), y
 
     @staticmethod
     def _backward(grads: Sequence[Tensor], saved: Sequence[Tensor], needs: Sequence[bool]) -> list[Tensor | None]:
@@ -127,19 +141,11 @@ def compare_matrices(  # noqa: PLR0917
     matrices, shapes that broadcast, tensors that need a gradient or are followed, matrices that are not positive
     definite.
     """
-    if torch.compiler.is_compiling() or transform_active() or tracer_active():
+    dtype, size = loc_p.dtype, loc_p.shape[-1]
+    if size > _LARGEST or not _is_served(loc_p, matrix_p, loc_q, matrix_q):
         return None
     library = _native.library()
-    tensors = loc_p, matrix_p, loc_q, matrix_q
-    dtype, size = loc_p.dtype, loc_p.shape[-1]
-    if library is None or size > _LARGEST or dtype not in _DTYPES or loc_p.shape != loc_q.shape:
-        return None
-    if not matrix_p.shape == matrix_q.shape == (*loc_p.shape, size):
-        return None
-    recorded = torch.is_grad_enabled()
-    for tensor in tensors:
-        if tensor.dtype is not dtype or (recorded and tensor.requires_grad) or not is_plain(tensor):
-            return None
+    assert library is not None
     shift = torch.sub(loc_p.double(), loc_q)
     matrix_p, matrix_q = matrix_p.contiguous(), matrix_q.contiguous()
     value = shift.new_empty(shift.shape[:-1])
@@ -148,3 +154,19 @@ def compare_matrices(  # noqa: PLR0917
         *(matrix_p.data_ptr(), matrix_q.data_ptr(), shift.data_ptr(), value.data_ptr(), _KINDS[given], near),
     )
     return value if library.kullback_compare_matrices(packed) == 0 else None
+
+
+def _is_served(loc_p: Tensor, matrix_p: Tensor, loc_q: Tensor, matrix_q: Tensor) -> bool:
+    """Dense tensors of one dtype and of matching shapes that nobody follows and no gradient is wanted of."""
+    if torch.compiler.is_compiling() or transform_active() or tracer_active() or _native.library() is None:
+        return False
+    dtype, size = loc_p.dtype, loc_p.shape[-1]
+    if dtype not in _DTYPES or loc_p.shape != loc_q.shape:
+        return False
+    if not matrix_p.shape == matrix_q.shape == (*loc_p.shape, size):
+        return False
+    recorded = torch.is_grad_enabled()
+    for tensor in (loc_p, matrix_p, loc_q, matrix_q):
+        if tensor.dtype is not dtype or (recorded and tensor.requires_grad) or not is_plain(tensor):
+            return False
+    return True

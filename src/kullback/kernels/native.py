@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-ABI_VERSION = 7
+ABI_VERSION = 8
 
 _FILE_NAMES = {"win32": "libkullback_native.dll", "darwin": "libkullback_native.dylib"}
 
@@ -83,7 +83,8 @@ def _declare(library: ctypes.CDLL) -> None:
     library.kullback_pair_index.argtypes = [ctypes.c_char_p]
     pairs = library.kullback_pair_forward, library.kullback_pair_backward
     dirichlet = library.kullback_dirichlet_forward, library.kullback_dirichlet_backward
-    for pair in (*pairs, *dirichlet, library.kullback_compare_factors, library.kullback_compare_matrices):
+    matrices = library.kullback_compare_factors, library.kullback_compare_matrices, library.kullback_compare_low_rank
+    for pair in (*pairs, *dirichlet, *matrices):
         pair.argtypes = [ctypes.c_char_p]
     for program in (library.kullback_program_opcode, library.kullback_program_check, library.kullback_program_run):
         program.argtypes = [ctypes.c_char_p]

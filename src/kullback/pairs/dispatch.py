@@ -7,6 +7,7 @@ from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from torch.distributions import Distribution, Independent, TransformedDistribution
 
 from kullback._core.errors import InputTypeError, NoRouteError, ShapeError, explain_problem
@@ -55,7 +56,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
         >>> kl_divergence(Normal(0.0, 1.0), Normal(1.0, 2.0))
         tensor(0.4431)
     """
-    if not torch.compiler.is_compiling():
+    if not is_dynamo_compiling():  # any other tracer is seen by those asked here
         ways = _ways.get((type(p), type(q)))
         if ways is not None:
             short: Tensor = ways.short(p, q)

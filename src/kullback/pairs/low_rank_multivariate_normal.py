@@ -23,8 +23,8 @@ from torch import Tensor
 from torch.distributions import LowRankMultivariateNormal, MultivariateNormal
 
 from kullback._core.gauss_legendre import gauss_legendre
+from kullback.kernels.low_rank_op import LowRank, LowRankOp
 from kullback.pairs.multivariate_normal import SOURCE, kl_gaussian_gaussian
-from kullback.pairs.parameters import working
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.pairs.relative_factor import NEAR
@@ -34,6 +34,7 @@ from kullback.special import log1pmx
 _RULE = gauss_legendre(8)
 # Scales below this are not divided out of V.
 _TINY = 1e-30
+_NOT_NORMAL = 100.0
 
 
 class _Change(NamedTuple):
@@ -63,9 +64,15 @@ class _Change(NamedTuple):
 )
 def kl_low_rank_low_rank(p: LowRankMultivariateNormal, q: LowRankMultivariateNormal) -> Tensor:
     """See the head of this file."""
-    diagonal_p, diagonal_q = working(p._unbroadcasted_cov_diag), working(q._unbroadcasted_cov_diag)
+    factor_p, factor_q = _same_rank(p._unbroadcasted_cov_factor, q._unbroadcasted_cov_factor)
+    return compare_low_rank(
+        LowRank(p.loc, factor_p, p._unbroadcasted_cov_diag), LowRank(q.loc, factor_q, q._unbroadcasted_cov_diag)
+    )
+
+
+def _compare_low_rank(p: LowRank, q: LowRank) -> Tensor:
+    (loc_p, factor_p, diagonal_p), (loc_q, factor_q, diagonal_q) = p, q
     scale = diagonal_q.sqrt().unsqueeze(-1)
-    factor_p, factor_q = _same_rank(working(p._unbroadcasted_cov_factor), working(q._unbroadcasted_cov_factor))
     a, moved = factor_q / scale, (factor_p - factor_q) / scale
     capacitance = torch.linalg.cholesky(_eye(a.shape[-1], a) + a.mT @ a)
     plus = capacitance + _eye(a.shape[-1], a)
@@ -78,10 +85,13 @@ def kl_low_rank_low_rank(p: LowRankMultivariateNormal, q: LowRankMultivariateNor
     own = factor_p / diagonal_p.sqrt().unsqueeze(-1)
     capacitance_p = torch.linalg.cholesky(_eye(own.shape[-1], own) + own.mT @ own)
     log_det = 2 * (_log_det(capacitance_p) - _log_det(capacitance))
-    offset = (working(p.loc) - working(q.loc)).unsqueeze(-1) / scale
+    offset = (loc_p - loc_q).unsqueeze(-1) / scale
     shift = offset - inner.mT @ (outer @ offset)
     divergence: Tensor = 0.5 * (_matrix_part(change, log_det) + shift.square().sum((-2, -1)))
     return divergence
+
+
+compare_low_rank = LowRankOp(_compare_low_rank, NEAR)
 
 
 @register(LowRankMultivariateNormal, MultivariateNormal, source=SOURCE)
@@ -130,7 +140,9 @@ def _second_order(c: _Change) -> tuple[Tensor, Tensor]:
     rho = c.rho.unsqueeze(-1)
     middle = (s * (v.mT @ (rho / (1 + rho) * v))).sum((-2, -1))
     m = s @ (v.mT @ (v / (1 + rho)))
-    near = m.detach().square().sum((-2, -1)) < NEAR
+    # The eigenvalues of M are real, so that tr M² bounds their squares; M itself is larger where it is not normal.
+    fixed = m.detach()
+    near = ((fixed * fixed.mT).sum((-2, -1)) < NEAR) & (fixed.square().sum((-2, -1)) < _NOT_NORMAL * NEAR)
     if surely(~near):
         return middle, near
     m = torch.where(near[..., None, None], m, 0.0)
@@ -155,5 +167,7 @@ def _eye(size: int, like: Tensor) -> Tensor:
 def _same_rank(u: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
     """Columns of zeros change nothing."""
     rank = max(u.shape[-1], w.shape[-1])
+    if u.shape[-1] == w.shape[-1]:
+        return u, w
     pad = torch.nn.functional.pad
     return pad(u, (0, rank - u.shape[-1])), pad(w, (0, rank - w.shape[-1]))

@@ -65,36 +65,41 @@ def _without_derivatives(p: Gaussian, q: Gaussian) -> Tensor | None:
         return None
     matrices = [_stored(d, way) for d in (p, q)]
     found = compare_matrices(way, p.loc, matrices[0], q.loc, matrices[1], NEAR)
-    return _from_float32_factors(p, q) if found is None and way == "covariance_matrix" else found
+    return _from_stored_factors(p, q, way) if found is None and p.loc.shape[-1] >= _LARGE else found
 
 
 def _stored(d: MultivariateNormal, way: str) -> Tensor:
     return d._unbroadcasted_scale_tril if way == "scale_tril" else cast("Tensor", getattr(d, way))
 
 
-def _from_float32_factors(p: MultivariateNormal, q: MultivariateNormal) -> Tensor | None:
-    """The divergence of large float32 covariances from the factors torch made of them; None where that costs digits.
+def _from_stored_factors(p: MultivariateNormal, q: MultivariateNormal, way: str) -> Tensor | None:
+    """The divergence of large matrices from the factors given, or made by torch; None where that costs digits.
 
-    Such a factor is that of a matrix within a few ulp of the stored one, which changes the divergence by c·κ·eps. Of
-    laws that are apart and well conditioned that is 1e-7; all others are factored in float64.
+    A factor that torch made is that of a matrix within a few ulp of the stored one, which changes the divergence by
+    c·κ·eps. Of laws that are apart, in float32 also well conditioned, that is a few ulp; others are factored anew.
     """
-    size = p.loc.shape[-1]
-    if size < _LARGE or any(d.loc.dtype is not torch.float32 for d in (p, q)) or not is_known(p.loc):
+    lower_p, lower_q = p._unbroadcasted_scale_tril, q._unbroadcasted_scale_tril
+    compared = compare_factors.without_derivatives(p.loc, lower_p, q.loc, lower_q)
+    if compared is None or way == "scale_tril":
+        return None if compared is None else compared[0]
+    value, square = compared
+    single = p.loc.dtype is torch.float32
+    if not bool((square > (_APART if single else NEAR)).all()):
         return None
-    if not (_well_conditioned(p) and _well_conditioned(q)):
-        return None
-    value, square = compare_factors(p.loc, p._unbroadcasted_scale_tril, q.loc, q._unbroadcasted_scale_tril)
-    return value if bool((square > _APART).all()) else None
+    return value if not single or (_well_conditioned(p, way) and _well_conditioned(q, way)) else None
 
 
-def _well_conditioned(d: MultivariateNormal) -> bool:
-    """By tr Σ and an estimate of tr Σ⁻¹ = E‖L⁻¹r‖², r a vector of random signs."""
+def _well_conditioned(d: MultivariateNormal, way: str) -> bool:
+    """By tr Σ = ‖L‖² and tr Σ⁻¹, which is known or estimated as E‖L⁻¹r‖², r a vector of random signs."""
     lower = d._unbroadcasted_scale_tril.detach()
     size = lower.shape[-1]
-    signs = torch.randint(0, 2, (size, _PROBES), generator=torch.Generator().manual_seed(0)).to(lower.dtype) * 2 - 1
-    solved = torch.linalg.solve_triangular(lower, signs.expand(*lower.shape[:-1], _PROBES), upper=False)
-    inverse = solved.square().sum((-2, -1)) / (_PROBES * size)
-    mean = d.covariance_matrix.detach().diagonal(dim1=-2, dim2=-1).mean(-1)
+    mean = torch.linalg.vector_norm(lower, dim=(-2, -1)).square() / size
+    if way == "precision_matrix":
+        inverse = d.precision_matrix.detach().diagonal(dim1=-2, dim2=-1).mean(-1)
+    else:
+        signs = torch.randint(0, 2, (size, _PROBES), generator=torch.Generator().manual_seed(0)).to(lower.dtype) * 2 - 1
+        solved = torch.linalg.solve_triangular(lower, signs.expand(*lower.shape[:-1], _PROBES), upper=False)
+        inverse = solved.square().sum((-2, -1)) / (_PROBES * size)
     return bool((inverse * mean < _CONDITION).all())
 
 

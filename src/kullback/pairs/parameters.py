@@ -24,9 +24,10 @@ def read(distribution: Distribution, *names: str) -> tuple[Tensor, ...]:
 def gives_logits(distribution: Distribution) -> bool:
     """Whether the maker of a discrete distribution gave logits, not probabilities.
 
-    torch caches the other parametrisation on first use, so both may be present. Probabilities derived from logits are
-    exactly what torch's own map gives; probabilities that are not were the ones given, since the way from
-    probabilities to logits clamps and rounds.
+    torch caches the other parametrisation on first use, so both may be present; what is stored before the shape of the
+    batch was given. Only `expand` stores both of them there. Probabilities derived from logits are exactly what torch's
+    own map gives; probabilities that are not were the ones given, since the way from probabilities to logits clamps
+    and rounds.
     """
     inner = getattr(distribution, "_categorical", getattr(distribution, "base_dist", distribution))
     present = inner.__dict__
@@ -34,6 +35,9 @@ def gives_logits(distribution: Distribution) -> bool:
         return False
     if "probs" not in present:
         return True
+    first, second = [name for name in present if name in {"probs", "logits", "_batch_shape"}][:2]
+    if second == "_batch_shape":
+        return first == "logits"
     given = present.get("_param")
     if given is not None:
         # `expand` makes views of both; they share their base with the given one.

@@ -24,14 +24,33 @@ def kl_poisson_poisson(p: Poisson, q: Poisson) -> Tensor:
 poisson_op = PairOp("poisson", kl_div, arguments=("rate_p", "rate_q"))
 
 
-@register(Poisson, Bernoulli, source="−log q(0) at rate 0, else infinite", decides_support=True)
+def _of_positive_rate(p: Poisson, q: Bernoulli | Binomial) -> Tensor:
+    """NaN at rate 0, which times infinity is that."""
+    del q
+    (rate,) = read(p, "rate")
+    return rate.detach() * math.inf
+
+
+@register(
+    Poisson,
+    Bernoulli,
+    source="−log q(0) at rate 0, else infinite",
+    decides_support=True,
+    usual=_of_positive_rate,
+)
 def kl_poisson_bernoulli(p: Poisson, q: Bernoulli) -> Tensor:
     """Unless its rate is 0, a Poisson exceeds 1 with positive probability."""
     (rate,) = read(p, "rate")
     return torch.where(rate == 0, minus_log_failure(chance(q)), math.inf)
 
 
-@register(Poisson, Binomial, source="−log q(0) at rate 0, else infinite", decides_support=True)
+@register(
+    Poisson,
+    Binomial,
+    source="−log q(0) at rate 0, else infinite",
+    decides_support=True,
+    usual=_of_positive_rate,
+)
 def kl_poisson_binomial(p: Poisson, q: Binomial) -> Tensor:
     """Unless its rate is 0, a Poisson exceeds any count with positive probability."""
     (rate,), (count,) = read(p, "rate"), read(q, "total_count")

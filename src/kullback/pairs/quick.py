@@ -34,7 +34,8 @@ class Ways:
     """What is known of two classes: a recorded formula for each choice of given parameters, or that there is none.
 
     Attributes:
-        short: The formula in C, for dense parameters without gradients; NotImplemented where it declines.
+        short: The formula in C for the choice that came last, for dense parameters without gradients; NotImplemented
+            where it declines.
     """
 
     def __init__(self) -> None:
@@ -49,15 +50,17 @@ class Ways:
         if choice not in self._known:
             recording = record(p, q, answer)
             self._known[choice] = None if recording is None else _Way(recording)
-            if recording is not None and self.short is _declines:
-                self.short = _bind(recording)
         way = self._known[choice]
-        return None if way is None else way(p, q)
+        if way is None:
+            return None
+        self.short = way.short
+        return way(p, q)
 
 
 class _Way:
     def __init__(self, recording: Recording) -> None:
         self._program, readings, self._partial = recording
+        self.short = _bind(recording)
         self._get = [attrgetter(path) for reading in readings for path in reading.paths]
         self._of_p = len(readings[0].paths)
 
@@ -114,7 +117,9 @@ def _bind(recording: Recording) -> Short:
     sides = list(enumerate(recording.readings))
     paths = [(side, path.split("."), n) for side, r in sides for path, n in zip(r.paths, r.parts, strict=True)]
     inputs = [(*path, unused) for path, unused in zip(paths, recording.program.unused(), strict=True)]
-    absent = [(side, path.split(".")) for side, r in sides for path in r.absent]
+    read = {(side, *names) for side, names, _, unused in inputs if not unused}
+    every = [(side, list(owner), [given, other]) for side, r in sides for *owner, given, other in r.choices]
+    choices = [choice for choice in every if (choice[0], *choice[1], choice[2][0]) in read]
     packed = recording.program.forward
-    bound: Short = _dense_call.bind_pair(packed.entry, packed.address, packed, inputs, absent, recording.partial)
+    bound: Short = _dense_call.bind_pair(packed.entry, packed.address, packed, inputs, choices, recording.partial)
     return bound

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution, LogNormal
+from torch.distributions import Distribution, LogNormal, Pareto, Uniform
 
 from kullback.kernels.program import Program, TooLargeError
 from kullback.kernels.recorder import LENGTH, Recorder, RefusedError, Value
@@ -29,12 +29,12 @@ class Reading(NamedTuple):
     Attributes:
         paths: Where they are, by attribute names joined with dots.
         parts: How many parameters each holds along its last dimension, 0 if it is one itself.
-        absent: Attributes that must not be there, because the formula would then read others.
+        choices: Of two names for one parameter: the attributes that lead to their owner, the given one, the other.
     """
 
     paths: tuple[str, ...]
     parts: tuple[int, ...]
-    absent: tuple[str, ...]
+    choices: tuple[tuple[str, ...], ...]
 
 
 class Recording(NamedTuple):
@@ -91,7 +91,8 @@ def _record(p: Distribution, q: Distribution, answer: Answer) -> Recording:
         [_spread(recorder.node(g), leaf) for g, leaf in zip(found, leaves, strict=True)],
     )
     assert isinstance(node, int)
-    used = recorder.keep_inputs([node, *(n for slope in slopes for n in slope)], _at_least_one(examples))
+    required = _own(examples) if partial else _at_least_one(examples)
+    used = recorder.keep_inputs([node, *(n for slope in slopes for n in slope)], required)
 
     def of_tensors(*tensors: Tensor) -> Tensor:
         given = iter(tensors)
@@ -134,7 +135,22 @@ def _where_infinite(p: Distribution, q: Distribution) -> Tensor:
     """Infinity where p's support is not inside q's, else NaN."""
     inside = support.contained(p, q)
     infinite = torch.full((LENGTH,), math.inf, dtype=torch.float64)
-    return torch.where(inside, math.nan, infinite) if isinstance(inside, Tensor) else infinite
+    if not isinstance(inside, Tensor) or _sticks_out(p, q):
+        return infinite
+    return torch.where(inside, math.nan, infinite)
+
+
+def _sticks_out(p: Distribution, q: Distribution) -> bool:
+    """Whether p's support is not inside q's whatever their parameters.
+
+    Both bounds of a Uniform are finite, and a Pareto begins above 0.
+    """
+    inner = support.interval(p)
+    if inner is None or not isinstance(q, Uniform | Pareto):
+        return False
+    below = isinstance(inner.lower, float) and inner.lower <= (0.0 if isinstance(q, Pareto) else -math.inf)
+    above = isinstance(inner.upper, float) and inner.upper == math.inf
+    return below or (above and isinstance(q, Uniform))
 
 
 def _dot(x: Tensor, y: Tensor) -> Tensor:
@@ -159,6 +175,12 @@ def _at_least_one(examples: Sequence[_Example]) -> list[int]:
     return found
 
 
+def _own(examples: Sequence[_Example]) -> list[int]:
+    """The inputs that are a law's own, not those of one it is made of: infinity is connected to all of these."""
+    paths = [path for example in examples for path in example.leaves]
+    return sorted({i for i, path in enumerate(paths) if "." not in path} | set(_at_least_one(examples)))
+
+
 class _Example:
     """A copy of a distribution whose parameters are leaves of the example length.
 
@@ -169,7 +191,7 @@ class _Example:
 
     def __init__(self, d: Distribution) -> None:
         self.leaves: dict[str, Tensor] = {}
-        self._absent: list[str] = []
+        self._choices: list[tuple[str, ...]] = []
         self.law = self._copy(d, "")
         if not self.leaves:
             raise RefusedError("a law without parameters")
@@ -177,7 +199,7 @@ class _Example:
     def reading(self, used: Sequence[bool]) -> Reading:
         """How an object of this class is read."""
         kept = [(path, _parts(leaf)) for (path, leaf), keep in zip(self.leaves.items(), used, strict=True) if keep]
-        return Reading(tuple(path for path, _ in kept), tuple(part for _, part in kept), tuple(self._absent))
+        return Reading(tuple(path for path, _ in kept), tuple(part for _, part in kept), tuple(self._choices))
 
     def rebuilt(self, tensors: Sequence[Tensor]) -> Distribution:
         """The same law with other parameters."""
@@ -190,7 +212,7 @@ class _Example:
             given, other = ("logits", "probs") if gives_logits(d) else ("probs", "logits")
             state.pop(other, None)
             state.pop("_param", None)  # torch's second name for the given one
-            self._absent.append(prefix + other)
+            self._choices.append((*prefix.split(".")[:-1], given, other))
         # Tensors of its own first, so that a parameter is read where it is nearest.
         for name, value in sorted(state.items(), key=lambda item: not isinstance(item[1], Tensor)):
             if isinstance(value, Tensor) and value.is_floating_point():

@@ -16,18 +16,14 @@ from kullback.pairs.visible import hidden
 def marked(value: Tensor, *laws: Distribution) -> Tensor:
     """The value, NaN where a parameter of a law is."""
     for law in laws:
-        lost = _undefined(law)
+        # Laws of vectors are left alone: their formulas are sums over dimensions, in which a NaN stays one.
+        lost = None if law.event_shape else _undefined(law)
         value = value if lost is None else torch.where(lost, torch.nan, value)
     return value
 
 
 def _undefined(law: Distribution) -> Tensor | None:
-    """Which elements of the batch have a parameter that is NaN; None where none has, or nothing is to be done.
-
-    Laws of vectors are left alone: their formulas are sums over dimensions, in which a NaN stays one.
-    """
-    if law.event_shape:
-        return None
+    """Which elements have a parameter that is NaN; None where none has. A Beta keeps its own in a Dirichlet."""
     found: Tensor | None = None
     for value in vars(law).values():
         lost = None

@@ -1,0 +1,162 @@
+"""Gaussians compared natively: eight at a time as one alone, low ranks as their formula, factors without W."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.distributions as td
+
+from kullback import kl_divergence
+from kullback.kernels import native
+from kullback.kernels.factor_op import compare_matrices
+from kullback.kernels.low_rank_op import LowRank
+from kullback.pairs.low_rank_multivariate_normal import compare_low_rank
+from kullback.pairs.multivariate_normal import compare_factors
+from kullback.pairs.relative_factor import NEAR
+
+pytestmark = pytest.mark.skipif(native.library() is None, reason="the native library is not built here")
+KINDS = ["scale_tril", "covariance_matrix", "precision_matrix"]
+
+
+def draw(seed: int, *shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def definite(seed: int, batch: int, size: int) -> torch.Tensor:
+    root = draw(seed, batch, size, size) / size**0.5
+    return root @ root.mT + torch.eye(size, dtype=torch.float64)
+
+
+def given(kind: str, matrix: torch.Tensor) -> torch.Tensor:
+    return torch.linalg.cholesky(matrix) if kind == "scale_tril" else matrix
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [1, 3, 8, 33, 64, 65])
+@pytest.mark.parametrize("batch", [2, 7, 8, 17])
+def test_a_batch_is_answered_as_its_matrices_are_one_by_one(kind, size, batch):
+    p = definite(0, batch, size)
+    # Every third is so close to p that it is refined, and one is equal.
+    scale = torch.tensor([1e-6 if i % 3 == 0 else 1.0 for i in range(batch)], dtype=torch.float64)
+    q = p + scale[:, None, None] * definite(1, batch, size)
+    q[1] = p[1]
+    loc_p, loc_q = draw(2, batch, size), draw(3, batch, size)
+    p, q = given(kind, p), given(kind, q)
+    for dtype in (torch.float64, torch.float32):
+        a, b, x, y = (t.to(dtype) for t in (p, q, loc_p, loc_q))
+        together = compare_matrices(kind, x, a, y, b, NEAR)
+        alone = torch.cat([compare_matrices(kind, *(t[i : i + 1] for t in (x, a, y, b)), NEAR) for i in range(batch)])
+        torch.testing.assert_close(together, alone, rtol=1e-13, atol=0)
+    assert compare_matrices(kind, loc_p[:2], p[:2], loc_p[:2], p[:2], NEAR).tolist() == [0.0, 0.0]
+
+
+def test_one_matrix_of_a_batch_that_is_not_positive_definite_declines_the_batch():
+    p, loc = definite(0, 9, 5), torch.zeros(9, 5, dtype=torch.float64)
+    bad = p.clone()
+    bad[6, 2, 2] = -1.0
+    assert compare_matrices("covariance_matrix", loc, p, loc, p, NEAR) is not None
+    assert compare_matrices("covariance_matrix", loc, bad, loc, p, NEAR) is None
+    assert compare_matrices("covariance_matrix", loc, p, loc, bad, NEAR) is None
+
+
+@pytest.mark.parametrize("size", [1, 23, 24, 25, 100])
+def test_factors_without_keeping_w(size):
+    p, q = (torch.linalg.cholesky(definite(seed, 3, size)) for seed in (0, 1))
+    loc_p, loc_q = draw(2, 3, size), draw(3, 3, size)
+    value, square = compare_factors.without_derivatives(loc_p, p, loc_q, q)
+    kept, kept_square = compare_factors(loc_p, p, loc_q, q)
+    assert torch.equal(value, kept)
+    assert torch.equal(square, kept_square)
+    wanted, wanted_square = compare_factors.formula(loc_p, p, loc_q, q)
+    torch.testing.assert_close(value, wanted, rtol=1e-12, atol=0)
+    torch.testing.assert_close(square, wanted_square, rtol=1e-12, atol=0)
+    assert compare_factors.without_derivatives(loc_p.requires_grad_(), p, loc_q, q) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("step", [1.0, 1e-4])
+def test_large_matrices_however_given_and_however_close(kind, dtype, step):
+    """Against the same in float64, factored anew: c·κ·eps with κ below 20."""
+    size = 130
+    p = definite(0, 1, size)
+    q = p + step * definite(1, 1, size)
+    loc = draw(2, 1, size)
+    p, q, loc = (t.to(dtype) for t in (given(kind, p), given(kind, q), loc))
+    value = kl_divergence(
+        td.MultivariateNormal(loc, **{kind: p}), td.MultivariateNormal(torch.zeros_like(loc), **{kind: q})
+    )
+    covariances = [m.double() @ m.double().mT if kind == "scale_tril" else m.double() for m in (p, q)]
+    if kind == "precision_matrix":
+        covariances = [torch.linalg.inv(m) for m in covariances]
+    wanted = 0.5 * (
+        (torch.linalg.eigvals(torch.linalg.solve(covariances[1], covariances[0])).real - 1)
+        .to(torch.float64)
+        .apply_(lambda e: e - torch.log1p(torch.tensor(e, dtype=torch.float64)).item())
+        .sum()
+        + loc.double()[0] @ torch.linalg.solve(covariances[1][0], loc.double()[0])
+    )
+    assert value.item() == pytest.approx(wanted.item(), rel=1e-6 if dtype == torch.float32 else 1e-11)
+
+
+def low_rank(seed: int, batch: int, size: int, rank: int) -> LowRank:
+    return LowRank(draw(seed, batch, size), draw(seed + 1, batch, size, rank), draw(seed + 2, batch, size).exp())
+
+
+def moved(p: LowRank, step: float) -> LowRank:
+    """Another law that differs by about `step` in everything."""
+    change = low_rank(7, *p.factor.shape)
+    loc, factor = p.loc + step * change.loc, p.factor + step * change.factor
+    return LowRank(loc, factor, p.diagonal * (1 + step * change.diagonal))
+
+
+def by_formula(p: LowRank, q: LowRank) -> torch.Tensor:
+    return compare_low_rank.formula(*(LowRank(*(t.double() for t in side)) for side in (p, q)))
+
+
+SHAPES = [(1, 1), (4, 2), (9, 3), (40, 16), (3, 7)]
+STEPS = [1.0, 1e-1, 1e-3, 1e-7, 1e-12, 0.0]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("step", STEPS)
+def test_low_ranks_as_their_formula(shape, step):
+    p = low_rank(0, 5, *shape)
+    q = moved(p, step)
+    value = compare_low_rank(p, q)
+    torch.testing.assert_close(value, by_formula(p, q), rtol=1e-11, atol=0)
+    assert bool((value >= 0).all())
+    if step == 0:
+        assert value.tolist() == [0.0] * 5
+    narrow = [LowRank(*(t.float() for t in side)) for side in (p, q)]
+    torch.testing.assert_close(compare_low_rank(*narrow), by_formula(*narrow), rtol=1e-11, atol=0)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("step", STEPS)
+def test_gradients_of_low_ranks_as_those_of_the_formula(shape, step):
+    def gradients(divergence):
+        sides = [LowRank(*(t.requires_grad_() for t in side)) for side in (p, q)]
+        value = divergence(*sides)
+        return torch.autograd.grad((value * weights).sum(), [t for side in sides for t in side])
+
+    p = low_rank(0, 5, *shape)
+    q, weights = moved(p, step), draw(3, 5)
+    p, q = (LowRank(*(t.detach().clone() for t in side)) for side in (p, q))
+    found, wanted = gradients(compare_low_rank), gradients(by_formula)
+    for x, y in zip(found, wanted, strict=True):
+        assert x.shape == y.shape
+        # A component is compared with the largest of its element, as the formula itself is no better.
+        assert bool(((x - y).abs() <= 1e-9 * y.abs().amax() + 1e-300).all())
+
+
+def test_low_ranks_that_overflow_or_do_not_match_are_left_to_the_formula():
+    p, q = low_rank(0, 3, 4, 2), low_rank(5, 3, 4, 2)
+    one = LowRank(*(t[:1] for t in q))
+    torch.testing.assert_close(compare_low_rank(p, one), by_formula(p, one), rtol=1e-12, atol=0)
+    mixed = q._replace(loc=q.loc.float())
+    torch.testing.assert_close(compare_low_rank(p, mixed), by_formula(p, mixed), rtol=1e-12, atol=0)
+    wide = low_rank(0, 2, 20, 17), low_rank(5, 2, 20, 17)
+    torch.testing.assert_close(compare_low_rank(*wide), by_formula(*wide), rtol=1e-12, atol=0)
+    ranks = [td.LowRankMultivariateNormal(*low_rank(seed, 3, 4, rank)) for seed, rank in ((0, 2), (5, 3))]
+    assert bool((kl_divergence(*ranks) > 0).all())
