@@ -90,7 +90,7 @@ def second_error(close: Expectation) -> Tensor:
 
 def first_order(sample: Sample) -> Tensor:
     """p·r·dx; what q drops by is multiplied with p by logarithms where it is large."""
-    log_weight, log_p, (level, drop, log_drop), _ = sample
+    log_weight, log_p, (level, drop, log_drop), *_ = sample
     weight = torch.exp(log_weight)
     if drop is None:
         return weight * (log_p - level)
@@ -106,7 +106,7 @@ def first_order(sample: Sample) -> Tensor:
 
 def second_order(sample: Sample) -> Tensor:
     """p·φ(−r)·dx; far from r = 0 its parts q and p·(r − 1)."""
-    log_weight, log_p, log_q, _ = sample
+    log_weight, log_p, log_q, *_ = sample
     r = log_p - log_q.total()
     small = r.abs() < 1
     weight = torch.exp(log_weight)

@@ -124,7 +124,7 @@ def integral_over(
     if not bool(bad.any()):
         return _expectation(pieces, found, noise)
     edges = _widened(edges, cut, wide)
-    if not apart or pieces.part is None or breaks is not None:
+    if not apart or pieces.part is None:
         return _refined(pieces, f, edges.detach(), bad, breaks)
     found = _refined_by_panel(pieces, f, edges, found, bad=bad, allowed=allowed)
     return _expectation(pieces, found, noise)
