@@ -21,7 +21,7 @@ from kullback.pairs.visible import hidden
 
 # As many crossings as are looked for where they cannot be counted, and at most.
 _SOME, _MOST = 4, 24
-_POINTS, _PARTS, _ROUNDS = 128, 16, 3
+_POINTS, _PARTS, _ROUNDS = 128, 48, 2
 
 
 def crossings(pieces: Pieces) -> Tensor | None:
@@ -52,7 +52,7 @@ def crossings(pieces: Pieces) -> Tensor | None:
 
 
 def _narrowed(pieces: Pieces, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
-    """The first of sixteen parts in which the sign changes."""
+    """The first of the parts in which the sign changes."""
     share = torch.linspace(0, 1, _PARTS + 1, dtype=low.dtype, device=low.device)
     y = low.unsqueeze(-1) + (high - low).unsqueeze(-1) * share
     r = _ratio_at(pieces, y.flatten(-2)).reshape(y.shape)
