@@ -14,8 +14,8 @@ from torch import Tensor
 
 from kullback.integrate import graded_panels
 from kullback.pairs.densities.expectation import Pieces, evaluate
+from kullback.pairs.densities.log_ratio import ratio_of
 from kullback.pairs.densities.placing import span, with_kinks
-from kullback.pairs.sisters.log_ratio import ratio_of
 from kullback.pairs.sisters.meeting import log_weight
 from kullback.pairs.visible import hidden
 

@@ -12,8 +12,6 @@ from torch.distributions import Distribution
 from kullback.pairs.densities.expectation import Pieces, Sample, pieces_of
 from kullback.pairs.densities.law import Law, LogDensity
 from kullback.pairs.densities.point import Point
-from kullback.pairs.densities.reading import Chosen, Lift
-from kullback.pairs.sisters.log_ratio import close_ratio
 from kullback.pairs.support import Bound
 from kullback.pairs.visible import surely
 
@@ -38,22 +36,13 @@ def seen_from(
         index: Which elements of the batch; all if None.
         component: Which component of p for each, see `Pieces.part`.
     """
-    pieces = pieces_of(p, q, index, component)
+    pieces = pieces_of(p, q, index, component, closely=closely)
 
     def part(some: Tensor, component: Tensor | None = None, /) -> Pieces:
         chosen = some if index is None else index[some]
         return seen_from(p, q, closely=closely, index=chosen, component=component)
 
-    lift = _lift(p, q, index, 1 if pieces.log_share is None else 2)
-    return pieces._replace(
-        q=_everywhere(pieces.q, pieces.p), part=part, log_ratio=close_ratio(p, q, lift) if closely else None
-    )
-
-
-def _lift(p: Distribution, q: Distribution, index: Tensor | None, dims: int) -> Lift:
-    if index is None:
-        return lambda tensor: tensor.reshape(*tensor.shape, *(1,) * dims)
-    return Chosen(torch.broadcast_shapes(p.batch_shape, q.batch_shape), index, dims)  # type: ignore[no-untyped-call]
+    return pieces._replace(q=_everywhere(pieces.q, pieces.p), part=part)
 
 
 def _everywhere(law: Law, other: Law) -> Law:

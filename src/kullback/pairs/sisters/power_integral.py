@@ -19,9 +19,9 @@ from torch.distributions import Distribution, Exponential, Gamma, Normal
 from torch.nn.functional import softplus
 
 from kullback.pairs.densities.expectation import Pieces, Sample, evaluate, first_nodes, integral_over
+from kullback.pairs.densities.log_ratio import closable, plain, ratio_of
 from kullback.pairs.dispatch import infinite_everywhere
 from kullback.pairs.parameters import read
-from kullback.pairs.sisters.log_ratio import closable, plain, ratio_of
 from kullback.pairs.sisters.meeting import at_some, disjoint, log_weight, seen_from
 from kullback.pairs.sisters.power_tails import diverges
 from kullback.pairs.sisters.term import FARTHEST, power_term

@@ -18,14 +18,14 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, MixtureSameFamily
 
+from kullback.pairs.densities.close_families import formula_for
 from kullback.pairs.densities.describe import describe
-from kullback.pairs.densities.expectation import NOWHERE, Sample
 from kullback.pairs.densities.nesting import as_mixture, flat
+from kullback.pairs.densities.placing import NOWHERE, Sample
 from kullback.pairs.densities.point import Distance, Offset, Point
 from kullback.pairs.densities.reading import Given, Lift, component_lift
 from kullback.pairs.parameters import gives_logits, read
 from kullback.pairs.ratios import log_ratio
-from kullback.pairs.sisters.close_families import formula_for
 
 PointRatio = Callable[[Point], Tensor]
 
