@@ -1,20 +1,23 @@
-"""Make distribution_sisters.json: the divergences beside KL of univariate laws, from their definitions.
+"""Make distribution_sisters*.json: the divergences beside KL of univariate laws, from their definitions.
 
-    python -m tests.golden.make_distribution_sisters
+    python -m tests.golden.make_distribution_sisters [values pairs mixtures gradients]
 
 Densities are those of `univariate_laws`, evaluated with 50 digits at the stored floats. Every divergence is an integral
 of a function of p(x) and q(x) over the union of the supports, by Gauss–Legendre on panels that double away from every
 end, place and kink of either law, and from where the densities cross; laws of counts are summed. What diverges is said
-so here.
+so here, or found by following the integrand towards the ends of p's support; what falls too slowly there is left out.
+Gradients are central differences.
 """
 
 import itertools
 import json
+import sys
 from pathlib import Path
 
 import mpmath as mp
 
-from tests.golden.univariate_laws import _rule, make
+from tests.golden import sister_cases as cases
+from tests.golden.univariate_laws import _rule, make, mixture
 
 DIGITS = 50
 ORDER = 20
@@ -27,7 +30,13 @@ def js(p, q):
 
 
 def skew_kl(share):
-    return lambda p, q: _x_log(p, share * p + (1 - share) * q)
+    """With what makes it second order, whose integral is 0: the circle of torch is not a whole one."""
+
+    def integrand(p, q):
+        m = share * p + (1 - share) * q
+        return _x_log(p, m) - p + m
+
+    return integrand
 
 
 def scaled_js(beta):
@@ -56,6 +65,10 @@ INTEGRANDS = {
     "power 0.5": power(mp.mpf(0.5)),
     "power 2": power(mp.mpf(2)),
     "power 1.5": power(mp.mpf(1.5)),
+    "power 0.99999": power(mp.mpf(0.99999)),
+    "kl": lambda p, q: _x_log(p, q) - p + q,
+    "kl back": lambda p, q: _x_log(q, p) - q + p,
+    "entropy": lambda p, q: -p * mp.log(p) if p else mp.mpf(0),
 }
 
 
@@ -63,14 +76,70 @@ def finished(sums):
     """Divergences from the integrals."""
     found = {name: sums[name] for name in ("js", "skew_kl 0.1", "scaled_js 0.3", "total_variation")}
     found["hellinger"] = mp.sqrt(-sums["power 0.5"])
-    for alpha in ("0.3", "0.5", "1.5", "2"):
+    for alpha in ("0.3", "0.5", "0.99999", "1.5", "2"):
         value = sums[f"power {alpha}"]
         found[f"renyi {alpha}"] = INF if value == INF else mp.log1p(value) / (mp.mpf(float(alpha)) - 1)
     found["chi2"] = sums["power 2"]
+    found["entropy"] = sums["entropy"]
+    there, back = sums["kl"], sums["kl back"]
+    found["cross_entropy"] = INF if there == INF else sums["entropy"] + there
+    found["jeffreys"] = INF if INF in (there, back) else there + back
     return found
 
 
+# What each integrand is for.
+USES = {
+    "kl": ("cross_entropy", "jeffreys"),
+    "kl back": ("jeffreys",),
+    "power 1.5": ("renyi 1.5",),
+    "power 2": ("renyi 2", "chi2"),
+}
+# Slower than this power of the distance an integrand may not fall: the axis of x does not reach far enough.
+SLOWEST = 0.25
+
+
+def ends_of(p, q):
+    """The integrands that have no integral, since p is where q is not or an end takes too much, and those too slow."""
+    infinite, slow = set(), set()
+    for name, first, second in (("kl", p, q), ("power 1.5", p, q), ("power 2", p, q), ("kl back", q, p)):
+        if first.lower < second.lower or first.upper > second.upper:
+            infinite.add(name)
+            continue
+        alpha = {"power 1.5": mp.mpf(1.5), "power 2": mp.mpf(2)}.get(name)
+        falls = min(_fall(first, second, alpha, sign) for sign in (-1, 1))
+        if falls < SLOWEST:
+            (infinite if falls <= 0 else slow).add(name)
+    return infinite, slow
+
+
+def _fall(p, q, alpha, sign):
+    """The power of the distance with which the integrand of its logarithm falls towards an end of p."""
+    end = p.lower if sign < 0 else p.upper
+    with mp.workprec(2000):
+        if mp.isfinite(end):
+            xs = [end - sign * mp.mpf(2) ** -k for k in (400, 800)]
+        else:
+            start, width = p.places[0]
+            # Beyond this the logarithm of a double exponential is cut off.
+            steps = (8, 12) if any(_double_exponential(each) for each in (p, q)) else (300, 600)
+            xs = [start + sign * max(width, q.places[0][1]) * mp.mpf(2) ** k for k in steps]
+        logs = [mp.log(abs(x - end if mp.isfinite(end) else x)) for x in xs]
+        near, far = (_log_height(p, q, alpha, x) + log for x, log in zip(xs, logs, strict=True))
+        return (near - far) / abs(logs[1] - logs[0])
+
+
+def _double_exponential(one):
+    return one.lower == -mp.inf and one.log_pdf(mp.mpf(-(2**40))) < -(mp.mpf(10) ** 3000)
+
+
+def _log_height(p, q, alpha, x):
+    log_p, log_q = p.log_pdf(x), q.log_pdf(x)
+    return log_p + mp.log(1 + abs(log_q)) if alpha is None else alpha * log_p + (1 - alpha) * log_q
+
+
 def by_integral(p, q, infinite=()):
+    found, slow = ends_of(p, q)
+    infinite = set(infinite) | found
     wanted = {name: f for name, f in INTEGRANDS.items() if name not in infinite}
     sums = dict.fromkeys(wanted, mp.mpf(0))
     for low, high in _panels(p, q):
@@ -80,7 +149,9 @@ def by_integral(p, q, infinite=()):
             at = _pdf(p, x), _pdf(q, x)
             for name, f in wanted.items():
                 sums[name] += half * weight * f(*at)
-    return finished({**sums, **dict.fromkeys(infinite, INF)})
+    truth = finished({**sums, **dict.fromkeys(infinite, INF)})
+    unknown = {use for name in slow for use in USES[name]}
+    return {name: value for name, value in truth.items() if name not in unknown}
 
 
 def _pdf(law, x):
@@ -118,7 +189,7 @@ def _split_at_crossings(p, q, low, high):
         return _pdf(p, x) - _pdf(q, x)
 
     inset = (high - low) * mp.mpf(10) ** -30
-    xs = [low + inset, *(low + (high - low) * mp.mpf(k) / 12 for k in range(1, 12)), high - inset]
+    xs = [low + inset, *(low + (high - low) * mp.mpf(k) / 6 for k in range(1, 6)), high - inset]
     signs = [mp.sign(gap(x)) for x in xs]
     cuts = [low]
     for a, b, s, t in zip(xs, xs[1:], signs, signs[1:], strict=False):
@@ -155,98 +226,87 @@ def by_sum(p, q, infinite=()):
     for k in range(100_000):
         at = p(k), q(k)
         for name, f in wanted.items():
-            sums[name] += f(*at)
+            if sums[name] != INF:
+                lacking = (name == "kl" and not at[1]) or (name == "kl back" and not at[0])
+                sums[name] = INF if lacking and any(at) else sums[name] + f(*at)
         total += sum(at)
         if 2 - total < mp.mpf(10) ** -30 and max(at) < mp.mpf(10) ** -40:
             break
     return finished({**sums, **dict.fromkeys(infinite, INF)})
 
 
-HEAVY = ("power 1.5", "power 2")
-# p, its parameters, q, its parameters, and which powers diverge.
-CONTINUOUS = [
-    ("Normal", {"loc": 0.0, "scale": 1.0}, "Normal", {"loc": 0.7, "scale": 1.3}, ()),
-    ("Normal", {"loc": 0.0, "scale": 1.0}, "Normal", {"loc": 9.0, "scale": 2.5}, ()),
-    ("Normal", {"loc": 0.0, "scale": 2.0}, "Normal", {"loc": 0.5, "scale": 1.0}, HEAVY),
-    ("Normal", {"loc": 3.0, "scale": 1e-4}, "Normal", {"loc": 3.5, "scale": 2.0}, ()),
-    ("Normal", {"loc": 0.0, "scale": 1.0}, "Laplace", {"loc": 0.3, "scale": 0.8}, ()),
-    ("Laplace", {"loc": 0.0, "scale": 1.0}, "Normal", {"loc": 0.3, "scale": 0.8}, HEAVY),
-    ("Laplace", {"loc": 0.0, "scale": 1.0}, "Laplace", {"loc": 0.5, "scale": 1.5}, ()),
-    ("Normal", {"loc": 0.0, "scale": 1.0}, "Cauchy", {"loc": 0.5, "scale": 0.7}, ()),
-    ("Cauchy", {"loc": 0.0, "scale": 1.0}, "StudentT", {"df": 1.5, "loc": 0.3, "scale": 1.0}, ()),
-    ("StudentT", {"df": 5.0, "loc": 0.0, "scale": 1.0}, "Normal", {"loc": 0.0, "scale": 1.2}, HEAVY),
-    ("Gumbel", {"loc": 0.0, "scale": 1.0}, "Normal", {"loc": 0.5, "scale": 1.5}, HEAVY),
-    ("Gamma", {"concentration": 2.0, "rate": 3.0}, "Gamma", {"concentration": 3.0, "rate": 2.5}, ()),
-    ("Gamma", {"concentration": 2.5, "rate": 1.5}, "Exponential", {"rate": 0.7}, ()),
-    ("Gamma", {"concentration": 2.0, "rate": 3.0}, "LogNormal", {"loc": -0.5, "scale": 0.7}, HEAVY),
-    ("Gamma", {"concentration": 0.6, "rate": 1.0}, "Normal", {"loc": 0.0, "scale": 2.0}, HEAVY),
-    ("Weibull", {"scale": 1.0, "concentration": 1.7}, "Gamma", {"concentration": 1.5, "rate": 1.2}, ()),
-    ("Exponential", {"rate": 1.0}, "HalfNormal", {"scale": 1.5}, HEAVY),
-    ("HalfNormal", {"scale": 1.0}, "HalfCauchy", {"scale": 0.8}, ()),
-    ("Pareto", {"scale": 1.0, "alpha": 2.5}, "Exponential", {"rate": 0.5}, HEAVY),
-    ("Beta", {"concentration1": 2.0, "concentration0": 3.0}, "Uniform", {"low": 0.0, "high": 1.0}, ()),
-    ("Beta", {"concentration1": 0.5, "concentration0": 0.8}, "Beta", {"concentration1": 0.7, "concentration0": 0.5}, ()),  # noqa: E501
-    ("Uniform", {"low": 0.0, "high": 1.0}, "Uniform", {"low": 0.25, "high": 1.5}, HEAVY),
-    ("Uniform", {"low": -1.0, "high": 2.0}, "Normal", {"loc": 0.0, "scale": 1.0}, ()),
-    ("Normal", {"loc": 0.5, "scale": 1.0}, "Uniform", {"low": -1.0, "high": 2.0}, HEAVY),
-    ("Kumaraswamy", {"concentration1": 2.0, "concentration0": 3.0}, "Beta", {"concentration1": 2.5, "concentration0": 2.0}, ()),  # noqa: E501
-    ("VonMises", {"loc": 0.3, "concentration": 2.0}, "VonMises", {"loc": -0.5, "concentration": 0.7}, ()),
-    ("InverseGamma", {"concentration": 3.0, "rate": 2.0}, "Gamma", {"concentration": 2.0, "rate": 2.0}, HEAVY),
-]  # fmt: skip
-NEAR = {
-    "Normal": {"loc": 0.4, "scale": 1.7},
-    "Gamma": {"concentration": 2.3, "rate": 3.1},
-    "StudentT": {"df": 3.2, "loc": 0.3, "scale": 0.9},
-    "Beta": {"concentration1": 2.2, "concentration0": 0.9},
-    "Weibull": {"scale": 1.4, "concentration": 1.8},
-    "Gumbel": {"loc": 0.4, "scale": 1.7},
-}
-# The double exponential tail of the moved law is the lighter one.
-LIGHTER = ("Gumbel",)
-DISCRETE = [
-    ("Poisson", {"rate": 2.0}, "Poisson", {"rate": 3.5}, ()),
-    ("Poisson", {"rate": 40.0}, "Poisson", {"rate": 41.0}, ()),
-    ("Bernoulli", {"probs": 0.3}, "Bernoulli", {"probs": 0.6}, ()),
-    ("Geometric", {"probs": 0.4}, "Geometric", {"probs": 0.3}, ()),
-    ("Binomial", {"total_count": 7, "probs": 0.3}, "Binomial", {"total_count": 7, "probs": 0.45}, ()),
-    ("Binomial", {"total_count": 5, "probs": 0.3}, "Binomial", {"total_count": 9, "probs": 0.45}, ()),
-    ("Binomial", {"total_count": 9, "probs": 0.3}, "Poisson", {"rate": 2.5}, ()),
-    ("Poisson", {"rate": 2.5}, "Binomial", {"total_count": 9, "probs": 0.3}, HEAVY),
-    ("NegativeBinomial", {"total_count": 3.0, "probs": 0.4}, "NegativeBinomial", {"total_count": 4.5, "probs": 0.5}, ()),  # noqa: E501
-    ("NegativeBinomial", {"total_count": 3.0, "probs": 0.4}, "Poisson", {"rate": 2.5}, HEAVY),
-    ("Geometric", {"probs": 0.5}, "Poisson", {"rate": 1.5}, HEAVY),
-]  # fmt: skip
-NEAR_COUNTS = {"Poisson": {"rate": 3.3}, "Geometric": {"probs": 0.35}, "Bernoulli": {"probs": 0.3}}
-STEPS = (1, 3, 6, 9)
-
-
-def _moved(parameters, exponent):
-    return {k: v * (1 + (-1) ** i * 10.0**-exponent) for i, (k, v) in enumerate(parameters.items())}
-
-
 def _exact(parameters):
     return {k: mp.mpf(v) if isinstance(v, float) else v for k, v in parameters.items()}
 
 
-def main():
+def law(name, parameters):
+    """A family by its name, or a mixture of one: parameters are lists then, one number a component."""
+    if name != "Mixture":
+        return make(name, parameters)
+    inner = [{k: v[i] for k, v in parameters["parts"].items()} for i in range(len(parameters["weights"]))]
+    return mixture(parameters["weights"], [make(parameters["of"], each) for each in inner])
+
+
+def values():
     rows = []
-    with mp.workdps(DIGITS):
-        near = [(n, a, n, _moved(a, k), HEAVY if n in LIGHTER else ()) for n, a in NEAR.items() for k in STEPS]
-        for name_p, p, name_q, q, infinite in [*CONTINUOUS, *near]:
-            truth = by_integral(make(name_p, p), make(name_q, q), infinite)
-            rows.append(_row(name_p, p, name_q, q, truth))
-        near = [(n, a, n, _moved(a, k), ()) for n, a in NEAR_COUNTS.items() for k in STEPS]
-        for name_p, p, name_q, q, infinite in [*DISCRETE, *near]:
-            laws = COUNTS[name_p](**_exact(p)), COUNTS[name_q](**_exact(q))
-            rows.append(_row(name_p, p, name_q, q, by_sum(*laws, infinite)))
+    near = [
+        (n, a, n, cases.moved(a, k), cases.HEAVY if n in cases.LIGHTER else ())
+        for n, a in cases.NEAR.items()
+        for k in cases.STEPS
+    ]
+    for name_p, p, name_q, q, infinite in [*cases.CONTINUOUS, *near]:
+        rows.append(_row(name_p, p, name_q, q, by_integral(make(name_p, p), make(name_q, q), infinite)))
+    near = [(n, a, n, cases.moved(a, k), ()) for n, a in cases.NEAR_COUNTS.items() for k in cases.STEPS]
+    for name_p, p, name_q, q, infinite in [*cases.DISCRETE, *near]:
+        laws = COUNTS[name_p](**_exact(p)), COUNTS[name_q](**_exact(q))
+        rows.append(_row(name_p, p, name_q, q, by_sum(*laws, infinite)))
+    _write("distribution_sisters", rows)
+
+
+def pairs():
+    _rows("distribution_sisters_pairs", [*cases.NEAR_SINGLE, *cases.rotated(), *cases.HARD])
+
+
+def mixtures():
+    _rows("distribution_sisters_mixtures", cases.mixtures())
+
+
+def _rows(name, chosen):
+    rows = [_row(name_p, p, name_q, q, by_integral(law(name_p, p), law(name_q, q))) for name_p, p, name_q, q in chosen]
+    _write(name, rows)
+
+
+def gradients():
+    """Derivatives to every parameter, by central differences whose error is of the order 1e-24."""
+    rows, step = [], mp.mpf(10) ** -12
+    for name_p, p, name_q, q in cases.GRADIENTS:
+        found = {}
+        for side, own in enumerate((p, q)):
+            for name, value in own.items():
+                ends = []
+                for sign in (1, -1):
+                    moved = [dict(p), dict(q)]
+                    moved[side][name] = mp.mpf(value) + sign * step
+                    ends.append(by_integral(make(name_p, moved[0]), make(name_q, moved[1])))
+                up, down = ends
+                found[f"{'pq'[side]}.{name}"] = {k: 0 if up[k] == INF else (up[k] - down[k]) / (2 * step) for k in up}
+        names = next(iter(found.values()))
+        truth = {k: {at: mp.nstr(each[k], 15) for at, each in found.items()} for k in names}
+        rows.append({"p": [name_p, p], "q": [name_q, q], "gradient": truth})
+        _write("distribution_sisters_gradients", rows)
+
+
+def _write(name, rows):
     text = ",\n".join(json.dumps(row) for row in rows)
-    Path(__file__).with_name("distribution_sisters.json").write_text(f"[\n{text}\n]\n", encoding="utf-8")
+    Path(__file__).with_name(f"{name}.json").write_text(f"[\n{text}\n]\n", encoding="utf-8")
 
 
 def _row(name_p, p, name_q, q, truth):
-    shown = {k: v if v == INF else mp.nstr(v, 20) for k, v in truth.items()}
+    shown = {k: v if v == INF else mp.nstr(v, 18) for k, v in truth.items()}
     return {"p": [name_p, p], "q": [name_q, q], "truth": shown}
 
 
 if __name__ == "__main__":
-    main()
+    with mp.workdps(DIGITS):
+        for table in sys.argv[1:] or ("values", "pairs", "mixtures", "gradients"):
+            {"values": values, "pairs": pairs, "mixtures": mixtures, "gradients": gradients}[table]()

@@ -216,3 +216,17 @@ def test_views_and_distributions_do_not_mix() -> None:
     for sister in SISTERS.values():
         with pytest.raises(kb.InputTypeError, match="not one with the other"):
             sister(d.Categorical(torch.ones(3)), kb.Probs(torch.ones(3) / 3))
+
+
+def test_entropy_answers_whatever_torch_does() -> None:
+    laws = [*examples().values(), d.Multinomial(5, torch.tensor([0.0, 0.25, 0.75])), d.Multinomial(3, torch.eye(2))]
+    laws += [d.Wishart(torch.tensor([4.0, 7.5]), torch.eye(3) + 0.25)]
+    for p in laws:
+        try:
+            want = p.entropy()
+        except NotImplementedError:
+            continue
+        got = kb.entropy(p)
+        assert got.shape == want.shape
+        assert torch.allclose(got, want, rtol=1e-5, atol=1e-5), (type(p).__name__, got, want)
+        assert torch.allclose(kb.cross_entropy(p, p), got)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -79,12 +80,14 @@ def _table(chosen: Sequence[Cell]) -> str:
     mark = {(cell.p, cell.q): MARKS[cell.method] for cell in chosen}
     names = sorted({cell.p for cell in chosen} | {cell.q for cell in chosen})
     width = max(map(len, names))
-    head = " " * (width + 4) + " ".join(f"{number:>2}" for number in range(1, len(names) + 1))
+    numbers = [f"{number:>2}" for number in range(1, len(names) + 1)]
+    # Numbers stand upright, so that 28 families fit into 80 columns.
+    heads = [" " * (width + 4) + " ".join(number[row] for number in numbers) for row in (0, 1)]
     lines = [
-        f"{number:>2} {p:<{width}} " + " ".join(f"{mark.get((p, q), ' '):>2}" for q in names)
-        for number, p in enumerate(names, 1)
+        f"{number} {p:<{width}} " + " ".join(mark.get((p, q), " ") for q in names)
+        for number, p in zip(numbers, names, strict=True)
     ]
-    return "\n".join(line.rstrip() for line in [head, *lines])
+    return "\n".join(line.rstrip() for line in [*heads, *lines])
 
 
 def _function(p: type[Distribution], q: type[Distribution], method: str) -> str:
@@ -95,12 +98,15 @@ def _function(p: type[Distribution], q: type[Distribution], method: str) -> str:
 def _chosen(name: str | None, known: dict[str, tuple[type[Distribution], Distribution]]) -> list[str]:
     if name is None:
         return list(known)
-    if name not in known:
+    found = {each.lower(): each for each in known}.get(name.lower())
+    if found is None:
+        close = difflib.get_close_matches(name, known, n=1)
         raise InputValueError(
             explain_problem(
                 "No family of this name is in the table of pairs.",
                 got=repr(name),
                 expected=f"one of {', '.join(known)}",
+                instead=f"--p {close[0]}" if close else "mixtures and transformed distributions: docs, page Pairs",
             )
         )
-    return [name]
+    return [found]

@@ -21,6 +21,7 @@ from kullback.pairs.densities import describable, in_family
 from kullback.pairs.densities.expectation import NOWHERE as _NOWHERE
 from kullback.pairs.densities.expectation import Expectation, Pieces, Sample, integral_over, pieces_of
 from kullback.pairs.densities.inclusion import is_infinite, same_support
+from kullback.pairs.densities.log_ratio import closable, ratio_of
 from kullback.pairs.dispatch import infinite_everywhere
 from kullback.pairs.registry import Rule, answer_generally
 from kullback.pairs.visible import at_most, hidden, surely
@@ -41,7 +42,7 @@ def kl_by_integral(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
     if isinstance(infinite, bool) or hidden() or infinite.ndim == 0 or not bool(infinite.any()):
         if infinite is True or (isinstance(infinite, Tensor) and surely(infinite)):
             return _all_infinite(p, q)
-        value, error = _finite(pieces)
+        value, error = _finite(pieces, p, q, None)
         infinite = (value > _HUGE) | infinite
         return torch.where(infinite, math.inf, value.clamp_min(0.0)), torch.where(infinite, 0.0, error)
     whole = _all_infinite(p, q)
@@ -50,19 +51,21 @@ def kl_by_integral(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
     # An integral that diverges would be refined in vain.
     index = (~infinite).flatten().nonzero().squeeze(-1)
     assert pieces.part is not None
-    value, error = _finite(pieces.part(index))
+    value, error = _finite(pieces.part(index), p, q, index)
     value = torch.where(value > _HUGE, math.inf, value.clamp_min(0.0))
     pairs = zip(whole, (value, error), strict=True)
     found = [a.to(b.dtype).expand(infinite.numel()).index_copy(0, index, b).reshape(infinite.shape) for a, b in pairs]
     return found[0], found[1]
 
 
-def _finite(pieces: Pieces) -> tuple[Tensor, Tensor]:
+def _finite(pieces: Pieces, p: Distribution, q: Distribution, index: Tensor | None) -> tuple[Tensor, Tensor]:
     """Value and error of integrals that exist."""
     plain = integral_over(pieces, first_order, apart=True)
     value, error = plain.value, plain.error + ROUNDING * plain.noise
     near = same_support(pieces) & (value.detach() < (CANCELLED * plain.size).clamp_min(SMALL))
-    return (value, error) if surely(~near) else _closer(pieces, near, value, error)
+    if surely(~near):
+        return value, error
+    return _closer(pieces_of(p, q, index, closely=closable(p, q)), near, value, error)
 
 
 def _all_infinite(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
@@ -90,7 +93,7 @@ def second_error(close: Expectation) -> Tensor:
 
 def first_order(sample: Sample) -> Tensor:
     """p·r·dx; what q drops by is multiplied with p by logarithms where it is large."""
-    log_weight, log_p, (level, drop, log_drop), _ = sample
+    log_weight, log_p, (level, drop, log_drop), *_ = sample
     weight = torch.exp(log_weight)
     if drop is None:
         return weight * (log_p - level)
@@ -106,8 +109,8 @@ def first_order(sample: Sample) -> Tensor:
 
 def second_order(sample: Sample) -> Tensor:
     """p·φ(−r)·dx; far from r = 0 its parts q and p·(r − 1)."""
-    log_weight, log_p, log_q, _ = sample
-    r = log_p - log_q.total()
+    log_weight, log_p, log_q, _, log_ratio = sample
+    r = log_p - log_q.total() if log_ratio is None else ratio_of(sample)
     small = r.abs() < 1
     weight = torch.exp(log_weight)
     close = weight * expm1mx(torch.where(small, -r, 0.0))

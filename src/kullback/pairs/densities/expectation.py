@@ -19,6 +19,7 @@ from torch.distributions import Distribution
 from kullback.integrate import Integral, Nodes, Span, graded_panels, integrate, place_nodes, split_panels, tightened
 from kullback.integrate.constants import Constants
 from kullback.pairs.densities.describe import describe
+from kullback.pairs.densities.log_ratio import close_ratio
 from kullback.pairs.densities.nesting import as_mixture, flat
 from kullback.pairs.densities.placing import NOWHERE, Pieces, Sample, evaluate, span, with_kinks
 from kullback.pairs.densities.reading import Chosen, Lift, component_lift
@@ -57,8 +58,18 @@ class Expectation(NamedTuple):
     noise: Tensor
 
 
-def pieces_of(p: Distribution, q: Distribution, index: Tensor | None = None, component: Tensor | None = None) -> Pieces:
-    """Describe both laws in shapes that fit together, all elements or those with an index; see `Pieces.part`."""
+def pieces_of(
+    p: Distribution,
+    q: Distribution,
+    index: Tensor | None = None,
+    component: Tensor | None = None,
+    *,
+    closely: bool = False,
+) -> Pieces:
+    """Describe both laws in shapes that fit together, all elements or those with an index; see `Pieces.part`.
+
+    With `closely`, samples know log-ratios that are made of differences of parameters.
+    """
     frozen = not any(tensor.requires_grad for side in (p, q) for tensor in tensors_of(side))
     batch = torch.broadcast_shapes(p.batch_shape, q.batch_shape)  # type: ignore[no-untyped-call]
 
@@ -68,16 +79,17 @@ def pieces_of(p: Distribution, q: Distribution, index: Tensor | None = None, com
         return lambda tensor: tensor.reshape(*tensor.shape, *(1,) * dims)
 
     def part(some: Tensor, component: Tensor | None = None, /) -> Pieces:
-        return pieces_of(p, q, some if index is None else index[some], component)
+        return pieces_of(p, q, some if index is None else index[some], component, closely=closely)
 
     mixture = as_mixture(p)
     if mixture is not None:
         deep, each = lift(2), component_lift(lift(1, component))
         shares, inner, merge = flat(mixture)
         over = describe(inner, lambda tensor: each(merge(tensor)))
-        return Pieces(describe(p, deep), describe(q, deep), over, each(shares), frozen, part)
-    law = describe(p, lift(1))
-    return Pieces(law, describe(q, lift(1)), law, None, frozen, part)
+        log_ratio = close_ratio(p, q, deep) if closely else None
+        return Pieces(describe(p, deep), describe(q, deep), over, each(shares), frozen, part, log_ratio)
+    law, log_ratio = describe(p, lift(1)), close_ratio(p, q, lift(1)) if closely else None
+    return Pieces(law, describe(q, lift(1)), law, None, frozen, part, log_ratio)
 
 
 def integral_over(
@@ -124,7 +136,7 @@ def integral_over(
     if not bool(bad.any()):
         return _expectation(pieces, found, noise)
     edges = _widened(edges, cut, wide)
-    if not apart or pieces.part is None or breaks is not None:
+    if not apart or pieces.part is None:
         return _refined(pieces, f, edges.detach(), bad, breaks)
     found = _refined_by_panel(pieces, f, edges, found, bad=bad, allowed=allowed)
     return _expectation(pieces, found, noise)

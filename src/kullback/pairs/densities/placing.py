@@ -27,12 +27,14 @@ class Sample(NamedTuple):
         log_p: Logarithm of p's density.
         log_q: That of q's, with the part that may exceed the number range.
         point: The nodes themselves; None in a sum over counts.
+        log_ratio: log p − log q by another way, which may know more digits; no derivative.
     """
 
     log_weight: Tensor
     log_p: Tensor
     log_q: LogDensity
     point: Point | None = None
+    log_ratio: Tensor | None = None
 
 
 class Part(Protocol):
@@ -53,6 +55,7 @@ class Pieces(NamedTuple):
         frozen: Whether no parameter asks for a derivative, so that the search for panels has the answer already.
         part: The same for some elements of the batch, by their index in it, and of p's components for one each, by
             theirs; None if that cannot be had.
+        log_ratio: What a sample's log-ratio is made by, if anything.
     """
 
     p: Law
@@ -61,6 +64,7 @@ class Pieces(NamedTuple):
     log_share: Tensor | None
     frozen: bool = False
     part: Part | None = None
+    log_ratio: Callable[[Point], Tensor] | None = None
 
 
 def evaluate(pieces: Pieces, y: Tensor, log_weight: Tensor) -> Sample:
@@ -69,7 +73,8 @@ def evaluate(pieces: Pieces, y: Tensor, log_weight: Tensor) -> Sample:
     log_p = pieces.p.log_density(point).total()
     mass = _log_mass(pieces.over, point, log_p if pieces.log_share is None else None)
     own = mass if pieces.log_share is None else mass + pieces.log_share
-    return Sample(own + log_weight, log_p, pieces.q.log_density(point), point)
+    log_ratio = None if pieces.log_ratio is None else pieces.log_ratio(point)
+    return Sample(own + log_weight, log_p, pieces.q.log_density(point), point, log_ratio)
 
 
 def _log_mass(law: Law, point: Point, log_density: Tensor | None) -> Tensor:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -10,7 +12,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from kullback.kernels.f_rows import js_rows, scaled_js_rows, skew_kl_rows, total_variation_rows
-from kullback.kernels.f_rows.mixtures import js_generator, scaled_js_generator, skew_kl_generator
+from kullback.kernels.f_rows.mixtures import scaled_js_generator, skew_kl_generator
 from kullback.kernels.f_rows.ratios import root
 from kullback.kernels.row_op import RowOp
 from kullback.pairs.densities import describable
@@ -18,13 +20,11 @@ from kullback.pairs.densities.count_mixture import countable
 from kullback.pairs.dispatch import kl_divergence
 from kullback.pairs.sisters.atoms import atoms_of, rows_of
 from kullback.pairs.sisters.counts import both_countable, counts_of, sum_of
-from kullback.pairs.sisters.f_integral import Manner, f_divergence
+from kullback.pairs.sisters.f_integral import distance, f_divergence
 from kullback.pairs.sisters.frame import answer
-from kullback.pairs.sisters.meeting import disjoint, meet
-from kullback.pairs.sisters.term import Term, half_distance, term_of
+from kullback.pairs.sisters.term import Term, half_distance, js_term, term_of
 
-# Total variation is of first order in the log-ratio.
-_FIRST_ORDER_CLOSE = 1e-3
+Integral = Callable[[Distribution, Distribution], tuple[Tensor, Tensor | bool]]
 
 
 class Bounded(NamedTuple):
@@ -36,7 +36,7 @@ class Bounded(NamedTuple):
         most: Its value where p and q have nothing in common.
         rows: Its kernel on rows of classes.
         parameters: What the kernel takes besides the rows.
-        manner: How it is integrated.
+        integral: Of two laws with densities, with where they share nothing.
     """
 
     name: str
@@ -44,12 +44,12 @@ class Bounded(NamedTuple):
     most: float
     rows: RowOp
     parameters: tuple[float, ...] = ()
-    manner: Manner = Manner()
+    integral: Integral | None = None
 
 
 def js(p: Distribution, q: Distribution) -> Tensor:
     """½ KL(p ‖ m) + ½ KL(q ‖ m), m = (p + q)/2."""
-    return bounded(p, q, Bounded("js", term_of(js_generator()), math.log(2.0), js_rows))
+    return bounded(p, q, Bounded("js", js_term, math.log(2.0), js_rows))
 
 
 def js_distance(p: Distribution, q: Distribution, unit: float) -> Tensor:
@@ -76,8 +76,7 @@ def scaled_js(p: Distribution, q: Distribution, beta: float) -> Tensor:
 
 def total_variation(p: Distribution, q: Distribution) -> Tensor:
     """½ Σ |p − q|."""
-    manner = Manner(close=_FIRST_ORDER_CLOSE, corners=True)
-    return bounded(p, q, Bounded("total_variation", half_distance, 1.0, total_variation_rows, (), manner))
+    return bounded(p, q, Bounded("total_variation", half_distance, 1.0, total_variation_rows, (), distance))
 
 
 def bounded(p: Distribution, q: Distribution, divergence: Bounded) -> Tensor:
@@ -91,9 +90,9 @@ def bounded(p: Distribution, q: Distribution, divergence: Bounded) -> Tensor:
         if atoms is not None:
             return _capped(atoms.sum_of(divergence.term), divergence.most)
         if describable(p) and describable(q):
-            meeting = meet(p, q)
-            value = _capped(f_divergence(meeting, divergence.term, divergence.manner), divergence.most)
-            return torch.where(torch.as_tensor(disjoint(meeting)), divergence.most, value)
+            by_integral = divergence.integral or functools.partial(f_divergence, term=divergence.term)
+            value, apart = by_integral(p, q)
+            return torch.where(torch.as_tensor(apart), divergence.most, _capped(value, divergence.most))
         if both_countable(p, q):
             listed = counts_of(p, q)
             value = sum_of(p, q, divergence.term) if listed is None else listed.sum_of(divergence.term)

@@ -113,6 +113,32 @@ def _gaussian(p: d.MultivariateNormal | d.LowRankMultivariateNormal) -> Tensor:
     return _NORMAL * lower.shape[-1] + torch.log(lower.diagonal(dim1=-2, dim2=-1)).sum(-1)
 
 
+def _wishart(p: d.Wishart) -> Tensor:
+    """(d+1)/2·log|V| + d(d+1)/2·log 2 + log Γ_d(ν/2) − (ν−d−1)/2·Σψ((ν+1−i)/2) + νd/2."""
+    (df,) = read(p, "df")
+    lower = working(p._unbroadcasted_scale_tril)
+    size = lower.shape[-1]
+    halves = df.unsqueeze(-1) / 2 - torch.arange(size, dtype=df.dtype, device=df.device) / 2
+    slopes = digamma(halves).sum(-1)
+    log_det = 2 * torch.log(lower.diagonal(dim1=-2, dim2=-1)).sum(-1)
+    level = (size + 1) / 2 * log_det + size * (size + 1) / 2 * math.log(2.0) + size * (size - 1) / 4 * math.log(math.pi)
+    return level + torch.lgamma(halves).sum(-1) - (df - size - 1) / 2 * slopes + df * size / 2
+
+
+def _multinomial(p: d.Multinomial) -> Tensor:
+    """−log n! + n·H + Σ E log xᵢ!, H the entropy of one trial and xᵢ a binomial count."""
+    n, share = p.total_count, torch.softmax(working(p.logits), -1) if gives_logits(p) else working(p.probs)
+    k = torch.arange(n + 1, dtype=share.dtype, device=share.device)
+    inside = ((share > 0) & (share < 1)).unsqueeze(-1)
+    chances = torch.where(inside, share.unsqueeze(-1), 0.5)
+    log_factorial = torch.lgamma(k + 1)
+    choices = log_factorial[-1] - log_factorial - log_factorial.flip(0)
+    mass = torch.exp(choices + k * torch.log(chances) + (n - k) * torch.log1p(-chances))
+    expected = torch.where(inside, mass * log_factorial, 0.0).sum(-1)
+    expected = torch.where(share == 1, log_factorial[-1], expected)
+    return n * _categorical(p._categorical) + expected.sum(-1) - log_factorial[-1]
+
+
 def _categorical(p: d.Categorical) -> Tensor:
     logits = gives_logits(p)
     return entropy_rows((p.logits if logits else p.probs,), (Encoding(linear=not logits),))
@@ -157,12 +183,14 @@ _FAMILIES: dict[type[Distribution], Entropy] = {
     d.LogNormal: _log_normal,
     d.LowRankMultivariateNormal: _gaussian,
     d.MultivariateNormal: _gaussian,
+    d.Multinomial: _multinomial,
     d.Normal: _of_scale(_NORMAL),
     d.OneHotCategorical: _one_hot,
     d.Pareto: _pareto,
     d.Uniform: _uniform,
     d.VonMises: _von_mises,
     d.Weibull: _weibull,
+    d.Wishart: _wishart,
 }
 if hasattr(d, "GeneralizedPareto"):  # newer than the oldest torch supported
     _FAMILIES[d.GeneralizedPareto] = _generalized_pareto

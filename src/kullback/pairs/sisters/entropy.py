@@ -48,7 +48,9 @@ def _entropy(p: Distribution, name: str) -> Tensor:
             f"{name}() has no closed form, integral or series for this distribution.",
             got=type(p).__name__,
             expected="a univariate distribution of torch, a mixture of such, a Gaussian, a Dirichlet, independent ones",
-            instead="p.entropy(), if torch has it",
+            instead="an average of −log q(x) over samples of p: -q.log_prob(p.sample((n,))).mean(0)"
+            if name == "cross_entropy"
+            else "an average of −log p(x) over samples: -p.log_prob(p.sample((n,))).mean(0)",
         )
     )
 

@@ -1,62 +1,72 @@
-"""Divergences Σ p f(q/p) with bounded terms, of two univariate continuous laws."""
+"""Divergences Σ p f(q/p) with bounded terms, and total variation, of two univariate continuous laws."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.distributions import Distribution
 
 from kullback.pairs.densities.expectation import Pieces, Sample, integral_over
+from kullback.pairs.densities.log_ratio import closable, ratio_of
+from kullback.pairs.densities.nesting import as_mixture
 from kullback.pairs.sisters.crossings import crossings
-from kullback.pairs.sisters.log_ratio import LogRatio, along_segment, one_family, plain
-from kullback.pairs.sisters.meeting import Meeting, log_weight
-from kullback.pairs.sisters.term import Term
-from kullback.pairs.visible import surely
+from kullback.pairs.sisters.meeting import at_some, disjoint, log_weight, seen_from
+from kullback.pairs.sisters.term import Term, excess
+from kullback.pairs.visible import hidden, surely
 
-# Where the divergence is below this, log-ratios are below a hundredth and their differences lose digits.
-_CLOSE = 1e-5
+# Where the divergence is below this, log-ratios are below a hundredth and their differences lose digits; total
+# variation is of first order in them.
+_CLOSE, _FIRST_ORDER_CLOSE = 1e-5, 1e-3
 
-
-class Manner(NamedTuple):
-    """How to integrate.
-
-    Attributes:
-        close: The value below which the log-ratios of one family are taken along the segment of its parameters.
-        corners: Whether the term has a kink where the densities are equal.
-    """
-
-    close: float = _CLOSE
-    corners: bool = False
+Once = Callable[..., tuple[Tensor, Pieces]]
 
 
-def f_divergence(meeting: Meeting, term: Term, manner: Manner = Manner()) -> Tensor:  # noqa: B008 - it is immutable
-    """∫ p·g(r) + ∫ q·g(r), from log-ratios that are accurate where p and q are close."""
-    p, q = meeting.pair
-    if not one_family(p, q):
-        return _both(meeting, term, (plain, plain), manner)
-    with torch.no_grad():
-        near = _both(meeting, term, (plain, plain), None) < manner.close
-    ratios = along_segment(p, q), along_segment(q, p)
-    if surely(near):
-        return _both(meeting, term, ratios, manner)
-    value = _both(meeting, term, (plain, plain), manner)
-    if surely(~near):
-        return value
-    return torch.where(near, _both(meeting, term, ratios, manner), value)
+def f_divergence(p: Distribution, q: Distribution, term: Term) -> tuple[Tensor, Tensor | bool]:
+    """∫ p·g(r) + ∫ q·g(r), and where p and q share nothing."""
+
+    def once(*, closely: bool = False, index: Tensor | None = None) -> tuple[Tensor, Pieces]:
+        pieces = seen_from(p, q, closely=closely, index=index)
+        back = _expected(seen_from(q, p, closely=closely, index=index), lambda r: term(-r))
+        return _expected(pieces, term) + back, pieces
+
+    return _looked_at_closely(p, q, once, _CLOSE)
 
 
-def _both(meeting: Meeting, term: Term, ratios: tuple[LogRatio, LogRatio], manner: Manner | None) -> Tensor:
-    forward = _one(meeting.over_p, term, ratios[0], manner)
-    return forward + _one(meeting.over_q, lambda r: term(-r), ratios[1], manner)
+def _expected(pieces: Pieces, term: Term) -> Tensor:
+    def weighted(sample: Sample) -> Tensor:
+        return torch.exp(sample.log_weight) * term(ratio_of(sample))
+
+    return integral_over(pieces, weighted, follow_q=True, log_size=log_weight, apart=True).value
 
 
-def _one(pieces: Pieces, term: Term, log_ratio: LogRatio, manner: Manner | None) -> Tensor:
-    """One expectation; a rough one if nothing is said about the manner."""
+def distance(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | bool]:
+    """∫ (p − q)⁺, an expectation under p alone, and where p and q share nothing; a mixture is better the other law."""
+    if as_mixture(p) is not None and as_mixture(q) is None:
+        p, q = q, p
 
     def weighted(sample: Sample) -> Tensor:
-        return torch.exp(sample.log_weight) * term(log_ratio(sample))
+        return torch.exp(sample.log_weight) * excess(ratio_of(sample))
 
-    breaks = crossings(pieces, log_ratio) if manner is not None and manner.corners else None
-    roughly = manner is None
-    return integral_over(pieces, weighted, follow_q=True, log_size=log_weight, breaks=breaks, roughly=roughly).value
+    def once(*, closely: bool = False, index: Tensor | None = None) -> tuple[Tensor, Pieces]:
+        pieces = seen_from(p, q, closely=closely, index=index)
+        breaks = crossings(pieces)
+        found = integral_over(pieces, weighted, follow_q=True, log_size=log_weight, breaks=breaks, apart=True)
+        return found.value, pieces
+
+    return _looked_at_closely(p, q, once, _FIRST_ORDER_CLOSE)
+
+
+def _looked_at_closely(p: Distribution, q: Distribution, once: Once, close: float) -> tuple[Tensor, Tensor | bool]:
+    """The value, from log-ratios with all their digits where p and q are close, and where they share nothing."""
+    served = closable(p, q)
+    value, pieces = once(closely=served and hidden())
+    apart = disjoint(pieces)
+    near = value.detach() < close
+    if not served or hidden() or surely(~near):
+        return value, apart
+    if surely(near) or near.ndim == 0:
+        return once(closely=True)[0], apart
+    index = near.flatten().nonzero().squeeze(-1)
+    return at_some(index, value, once(closely=True, index=index)[0]), apart

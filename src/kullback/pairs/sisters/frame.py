@@ -72,8 +72,9 @@ def _refuse(name: str, p: Distribution, q: Distribution, *, additive: bool) -> N
             + (": over several dimensions there is none." if several else "."),
             got=f"p = {type(p).__name__}, q = {type(q).__name__}, event shape {tuple(p.event_shape)}",
             expected="univariate distributions of torch, mixtures of them, or vectors of classes",
-            instead="kl(p, q), jeffreys(p, q), renyi(p, q, 0.5) or hellinger(p, q), which independent dimensions have"
+            instead="kl(p, q), jeffreys(p, q), renyi(p, q, 0.5) or hellinger(p, q), which add up over independent "
+            "dimensions and know Gaussians and Dirichlet laws"
             if several
-            else "kl(p, q) with @register_kl, or an estimate from samples (estimate_kl)",
+            else "an average over samples of p of what p.log_prob(x) and q.log_prob(x) say; of KL itself kl(p, q)",
         )
     )

@@ -5,8 +5,6 @@ An integral for KL never leaves q's support, so a law's density is only right in
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 from torch.distributions import Distribution
@@ -15,38 +13,43 @@ from kullback.pairs.densities.expectation import Pieces, Sample, pieces_of
 from kullback.pairs.densities.law import Law, LogDensity
 from kullback.pairs.densities.point import Point
 from kullback.pairs.support import Bound
+from kullback.pairs.visible import surely
 
 # −log of a density that is 0, beyond whatever can be made of it.
 _NOWHERE = 1e100
 
 
-class Meeting(NamedTuple):
-    """A pair of laws.
+def seen_from(
+    p: Distribution,
+    q: Distribution,
+    *,
+    closely: bool = False,
+    index: Tensor | None = None,
+    component: Tensor | None = None,
+) -> Pieces:
+    """Both laws for integrals over p.
 
-    Attributes:
-        over_p: For integrals over p.
-        over_q: For integrals over q; the roles are exchanged, so that its first law is q.
-        pair: The distributions themselves.
+    Args:
+        p: The law whose coordinate is used.
+        q: The other.
+        closely: Whether log-ratios are made of differences of parameters where that knows more.
+        index: Which elements of the batch; all if None.
+        component: Which component of p for each, see `Pieces.part`.
     """
+    pieces = pieces_of(p, q, index, component, closely=closely)
 
-    over_p: Pieces
-    over_q: Pieces
-    pair: tuple[Distribution, Distribution]
+    def part(some: Tensor, component: Tensor | None = None, /) -> Pieces:
+        chosen = some if index is None else index[some]
+        return seen_from(p, q, closely=closely, index=chosen, component=component)
 
-
-def meet(p: Distribution, q: Distribution) -> Meeting:
-    """Describe both laws, each by its own coordinate."""
-    return Meeting(_guarded(pieces_of(p, q)), _guarded(pieces_of(q, p)), (p, q))
-
-
-def _guarded(pieces: Pieces) -> Pieces:
-    return pieces._replace(q=_everywhere(pieces.q, pieces.p), part=None)
+    return pieces._replace(q=_everywhere(pieces.q, pieces.p), part=part)
 
 
 def _everywhere(law: Law, other: Law) -> Law:
     """The law with a density on the whole line; its ends are kinks for a law that reaches beyond them."""
     beyond = [(law.lower, 1.0, _less(other.lower, law.lower)), (law.upper, -1.0, _less(law.upper, other.upper))]
-    ends = [(end, sign) for end, sign, reached in beyond if isinstance(end, Tensor) and reached is not False]
+    # Ends that are parameters are left in: such a density may be a constant that knows nothing of the nodes.
+    ends = [(e, sign) for e, sign, reached in beyond if isinstance(e, Tensor) and (law.moving or _anywhere(reached))]
     if not ends:
         return law
 
@@ -61,17 +64,22 @@ def _everywhere(law: Law, other: Law) -> Law:
     return law._replace(log_density=log_density, kinks=(*law.kinks, *(end for end, _ in ends)))
 
 
+def _anywhere(mask: Tensor | bool) -> bool:
+    """Whether the mask may hold for some element."""
+    return mask if isinstance(mask, bool) else not surely(~mask)
+
+
 def _less(a: Bound, b: Bound) -> Tensor | bool:
     return a < b
 
 
-def disjoint(meeting: Meeting) -> Tensor | bool:
+def disjoint(pieces: Pieces) -> Tensor | bool:
     """Where p and q have no point in common, decided on parameters."""
-    p, q = meeting.over_p.p, meeting.over_p.q
+    p, q = pieces.p, pieces.q
     apart: Tensor | bool = _no_more(p.upper, q.lower) | _no_more(q.upper, p.lower)
     if not isinstance(apart, Tensor):
         return apart
-    return apart.squeeze(-1) if meeting.over_p.log_share is None else apart.flatten(-2).squeeze(-1)
+    return apart.squeeze(-1) if pieces.log_share is None else apart.flatten(-2).squeeze(-1)
 
 
 def _no_more(a: Bound, b: Bound) -> Tensor | bool:
@@ -81,3 +89,8 @@ def _no_more(a: Bound, b: Bound) -> Tensor | bool:
 def log_weight(sample: Sample) -> Tensor:
     """The size of a bounded integrand: that of p itself."""
     return sample.log_weight
+
+
+def at_some(index: Tensor, value: Tensor, other: Tensor) -> Tensor:
+    """The values with those of some elements, counted through the whole batch, replaced."""
+    return value.reshape(-1).index_copy(0, index, other.reshape(-1)).reshape(value.shape)

@@ -19,15 +19,18 @@ from torch.distributions import Distribution, Exponential, Gamma, Normal
 from torch.nn.functional import softplus
 
 from kullback.pairs.densities.expectation import Pieces, Sample, evaluate, first_nodes, integral_over
+from kullback.pairs.densities.log_ratio import closable, plain, ratio_of
+from kullback.pairs.dispatch import infinite_everywhere
 from kullback.pairs.parameters import read
-from kullback.pairs.sisters.log_ratio import LogRatio, along_segment, one_family, plain
-from kullback.pairs.sisters.meeting import Meeting, disjoint, log_weight, meet
+from kullback.pairs.sisters.meeting import at_some, disjoint, log_weight, seen_from
 from kullback.pairs.sisters.power_tails import diverges
 from kullback.pairs.sisters.term import FARTHEST, power_term
-from kullback.pairs.visible import surely
+from kullback.pairs.visible import hidden, surely
 
-# Above this |log S| nothing cancels in it; below the second, log-ratios of one family need the segment.
-_FAR, _CLOSE = 0.5, 1e-5
+# Where 1 − S is so close to 1, or S so close to the end of the number range, the logarithm of S is integrated.
+_LITTLE, _HUGE = 1e-3, 1e250
+# Where the divergence is below this, log-ratios of one family need all their digits.
+_CLOSE = 1e-5
 _BEYOND = 700.0
 
 
@@ -35,46 +38,62 @@ def renyi_by_integral(p: Distribution, q: Distribution, alpha: float) -> Tensor:
     """log(S)/(α−1) for 0 < α < ∞ other than 1; orders below ½ from the exchanged pair, which keeps a ≥ −½."""
     if alpha < 0.5:
         return alpha / (1 - alpha) * renyi_by_integral(q, p, 1 - alpha)
-    meeting, a = meet(p, q), alpha - 1
-    infinite = diverges(meeting.over_p, alpha) if a > 0 else disjoint(meeting)
-    with torch.no_grad():
-        far = _log_power(meeting, a, roughly=True).abs() > _FAR
-    if surely(far):
-        value = _log_power(meeting, a) / a
-    elif surely(~far):
-        value = _near(meeting, a)
-    else:
-        value = torch.where(far, _log_power(meeting, a) / a, _near(meeting, a))
-    return torch.where(torch.as_tensor(infinite), math.inf, value.clamp_min(0.0))
+    a = alpha - 1
+    pieces = seen_from(p, q)
+    infinite = torch.as_tensor(diverges(pieces, alpha) if a > 0 else disjoint(pieces))
+    if surely(infinite):
+        return infinite_everywhere(p, q)
+    if hidden() or infinite.ndim == 0 or not bool(infinite.any()):
+        return torch.where(infinite, math.inf, _finite(p, q, a, None).clamp_min(0.0))
+    # An integral that diverges would be refined in vain.
+    index = (~infinite).flatten().nonzero().squeeze(-1)
+    value = _finite(p, q, a, index).clamp_min(0.0)
+    return at_some(index, torch.full(infinite.shape, math.inf, dtype=value.dtype, device=value.device), value)
 
 
-def _near(meeting: Meeting, a: float) -> Tensor:
-    """log1p(aX)/a."""
-    p, q = meeting.pair
-    if not one_family(p, q):
-        return _log1p_over(a, _excess(meeting, a, (plain, plain)))
-    with torch.no_grad():
-        close = _excess(meeting, a, (plain, plain), roughly=True) < _CLOSE
-    ratios = along_segment(p, q), along_segment(q, p)
-    if surely(close):
-        return _log1p_over(a, _excess(meeting, a, ratios))
-    value = _excess(meeting, a, (plain, plain))
-    return _log1p_over(a, value if surely(~close) else torch.where(close, _excess(meeting, a, ratios), value))
+def _finite(p: Distribution, q: Distribution, a: float, index: Tensor | None) -> Tensor:
+    """log1p(aX)/a, or log(S)/a where that knows more."""
+    if hidden():
+        excess = _excess(p, q, a, index, closely=closable(p, q))
+        far = _is_far(a * excess.detach())
+        inner = torch.where(far, 0.0, excess)
+        return torch.where(far, _log_power(p, q, a, index), torch.log1p(a * inner)) / a
+    excess = _excess(p, q, a, index)
+    far = _is_far(a * excess.detach())
+    value = torch.log1p(a * torch.where(far, 0.0, excess)) / a
+    if closable(p, q):
+        value = _again(value, excess.detach() < _CLOSE, index, lambda i: _near(p, q, a, i))
+    return _again(value, far, index, lambda i: _log_power(p, q, a, i) / a)
 
 
-def _log1p_over(a: float, x: Tensor) -> Tensor:
-    return torch.log1p((a * x).clamp_min(-1 + _FAR / 4)) / a
+def _is_far(grown: Tensor) -> Tensor:
+    return ~((grown > _LITTLE - 1) & (grown < _HUGE))
 
 
-def _excess(meeting: Meeting, a: float, ratios: tuple[LogRatio, LogRatio], *, roughly: bool = False) -> Tensor:
+def _near(p: Distribution, q: Distribution, a: float, index: Tensor | None) -> Tensor:
+    return torch.log1p(a * _excess(p, q, a, index, closely=True)) / a
+
+
+def _again(value: Tensor, where: Tensor, index: Tensor | None, f: Callable[[Tensor | None], Tensor]) -> Tensor:
+    """The values with those of some elements computed another way; an index counts through the whole batch."""
+    if surely(~where):
+        return value
+    if surely(where) or where.ndim == 0:
+        return f(index)
+    some = where.flatten().nonzero().squeeze(-1)
+    return at_some(some, value, f(some if index is None else index[some]))
+
+
+def _excess(p: Distribution, q: Distribution, a: float, index: Tensor | None, *, closely: bool = False) -> Tensor:
     """X."""
     total: Tensor | float = 0.0
-    for pieces, ratio, sign in ((meeting.over_p, ratios[0], 1.0), (meeting.over_q, ratios[1], -1.0)):
+    for own, other, sign in ((p, q, 1.0), (q, p, -1.0)):
 
-        def weighted(sample: Sample, ratio: LogRatio = ratio, sign: float = sign) -> Tensor:
-            return power_term(sample.log_weight, sign * ratio(sample), a)
+        def weighted(sample: Sample, sign: float = sign) -> Tensor:
+            return power_term(sample.log_weight, sign * ratio_of(sample), a)
 
-        total = total + integral_over(pieces, weighted, follow_q=True, log_size=_size(a, sign), roughly=roughly).value
+        pieces = seen_from(own, other, closely=closely, index=index)
+        total = total + integral_over(pieces, weighted, follow_q=True, log_size=_size(a, sign), apart=True).value
     assert isinstance(total, Tensor)
     return total
 
@@ -89,13 +108,13 @@ def _size(a: float, sign: float) -> Callable[[Sample], Tensor]:
     return log_size
 
 
-def _log_power(meeting: Meeting, a: float, *, roughly: bool = False) -> Tensor:
+def _log_power(p: Distribution, q: Distribution, a: float, index: Tensor | None) -> Tensor:
     """The logarithm of S."""
-    over_p = _log_part(meeting.over_p, a, 1.0, roughly=roughly)
-    return torch.logaddexp(over_p, _log_part(meeting.over_q, a, -1.0, roughly=roughly))
+    over_p, over_q = seen_from(p, q, index=index), seen_from(q, p, index=index)
+    return torch.logaddexp(_log_part(over_p, a, 1.0), _log_part(over_q, a, -1.0))
 
 
-def _log_part(pieces: Pieces, a: float, sign: float, *, roughly: bool) -> Tensor:
+def _log_part(pieces: Pieces, a: float, sign: float) -> Tensor:
     """The part of log S that one law carries, scaled by its largest value."""
 
     def log_integrand(sample: Sample) -> Tensor:
@@ -112,7 +131,7 @@ def _log_part(pieces: Pieces, a: float, sign: float, *, roughly: bool) -> Tensor
     def scaled(sample: Sample) -> Tensor:
         return torch.exp((log_integrand(sample) - top).clamp(-_BEYOND, _BEYOND))
 
-    found = integral_over(pieces, scaled, follow_q=True, log_size=log_integrand, roughly=roughly).value
+    found = integral_over(pieces, scaled, follow_q=True, log_size=log_integrand).value
     top = top.squeeze(-1) if pieces.log_share is None else top.squeeze(-1).squeeze(-1)
     some = found > 0
     return top + torch.where(some, torch.log(torch.where(some, found, 1.0)), -FARTHEST)
@@ -120,8 +139,7 @@ def _log_part(pieces: Pieces, a: float, sign: float, *, roughly: bool) -> Tensor
 
 def max_divergence(p: Distribution, q: Distribution) -> Tensor:
     """The largest log-ratio on p's support: the best node, then ever finer neighbourhoods of it."""
-    meeting = meet(p, q)
-    pieces = meeting.over_p
+    pieces = seen_from(p, q)
     with torch.no_grad():
         y = first_nodes(pieces, log_weight)
         r = _flat_ratio(pieces, y)
@@ -159,8 +177,7 @@ def _flat_ratio(pieces: Pieces, y: Tensor) -> Tensor:
 
 def missing_mass(p: Distribution, q: Distribution) -> Tensor:
     """−log of the mass that q puts on p's support, from the mass outside while that is the smaller part."""
-    meeting = meet(p, q)
-    pieces = meeting.over_q
+    pieces = seen_from(q, p)
 
     def outside(sample: Sample) -> Tensor:
         return torch.exp(sample.log_weight) * (plain(sample) > _NOWHERE)
@@ -173,7 +190,7 @@ def missing_mass(p: Distribution, q: Distribution) -> Tensor:
     little = lost.detach() < 0.5
     some = kept > 0
     value = torch.where(little, -torch.log1p(-torch.where(little, lost, 0.0)), -torch.log(torch.where(some, kept, 1.0)))
-    return torch.where(torch.as_tensor(disjoint(meeting)), math.inf, value.clamp_min(0.0))
+    return torch.where(torch.as_tensor(disjoint(pieces)), math.inf, value.clamp_min(0.0))
 
 
 _NOWHERE = 1e50

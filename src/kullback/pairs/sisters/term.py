@@ -10,6 +10,7 @@ each part is integrated where its own law has its mass, and no law's tail has to
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -47,10 +48,40 @@ def term_of(generator: Generator) -> Term:
     return term
 
 
+def js_term(r: Tensor) -> Tensor:
+    """½·[x·tanh x − log cosh x], x = r/2.
+
+    In powers of t = tanh x it is ½·Σ t^(2k)/(2k(2k−1)); from t = 0.1 on nothing cancels in ½·[log 2 − log(1+e) −
+    2x·e/(1+e)], e = e^(−2x).
+    """
+    size = torch.where(r >= 0, r, -r).clamp_max(_FAR)
+    small = size < _TURN
+    t = torch.tanh(torch.where(small, size, 0.0) / 2)
+    square = t * t
+    series = torch.full_like(square, _JS_SERIES[-1])
+    for coefficient in reversed(_JS_SERIES[:-1]):
+        series = torch.addcmul(torch.full_like(square, coefficient), series, square)
+    size = torch.where(small, _TURN, size)
+    e = torch.exp(-size)
+    apart = math.log(2.0) - torch.log1p(e) - size * e / (1 + e)
+    return torch.where(small, series * square, apart) / 2
+
+
+# Where tanh is 0.1, and from the ninth term on nothing is left.
+_TURN = 2 * math.atanh(0.1)
+_JS_SERIES = [1 / (2 * k * (2 * k - 1)) for k in range(1, 10)]
+
+
 def half_distance(r: Tensor) -> Tensor:
     """½|p − q|/(p + q), which has a kink at r = 0."""
     x = torch.where(r >= 0, -r, r).clamp_min(-_FAR)
     return -0.5 * expm1(x) / (1 + torch.exp(x))
+
+
+def excess(r: Tensor) -> Tensor:
+    """(p − q)⁺/p, which has a kink at r = 0."""
+    larger = r > 0
+    return torch.where(larger, -expm1(-torch.where(larger, r, 0.0).clamp_max(_FAR)), 0.0)
 
 
 def power_term(log_weight: Tensor, r: Tensor, a: float) -> Tensor:

@@ -1,0 +1,122 @@
+"""log p − log q at the nodes of an integral, also where p and q are two members of a family that nearly agree.
+
+There the difference of the logarithms keeps few digits, and its value is replaced by one that is made of differences of
+parameters (`close_families`). Of two mixtures it is, with ρᵢ the probability under q that a point is of component i,
+
+    log p − log q = log(1 + Σ ρᵢ·(e^(log wᵢ/vᵢ + rᵢ) − 1)),
+
+rᵢ being the log-ratio of the components and wᵢ, vᵢ their weights. The derivatives are those of the difference of the
+logarithms, which need no such care.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributions import Distribution, MixtureSameFamily
+
+from kullback.pairs.densities.close_families import formula_for
+from kullback.pairs.densities.describe import describe
+from kullback.pairs.densities.nesting import as_mixture, flat
+from kullback.pairs.densities.placing import NOWHERE, Sample
+from kullback.pairs.densities.point import Distance, Offset, Point
+from kullback.pairs.densities.reading import Given, Lift, component_lift
+from kullback.pairs.parameters import gives_logits, read
+from kullback.pairs.ratios import log_ratio
+
+PointRatio = Callable[[Point], Tensor]
+
+# Beyond this log-ratio the difference of the logarithms is as good.
+_CLOSE = 0.1
+# Of an exponent whose weight is next to nothing wherever the log-ratio is small.
+_MOST = 50.0
+
+
+def plain(sample: Sample) -> Tensor:
+    """The difference of the logarithms; astronomic, not infinite, where q has no density, 0 where p has no weight."""
+    here = sample.log_weight > NOWHERE
+    return torch.where(here, sample.log_p, 0.0) - torch.where(here, sample.log_q.total(), 0.0)
+
+
+def ratio_of(sample: Sample) -> Tensor:
+    """The log-ratio with the digits that the sample knows."""
+    difference = plain(sample)
+    if sample.log_ratio is None:
+        return difference
+    here = (sample.log_weight > NOWHERE) & (difference.detach().abs() < _CLOSE) & sample.log_ratio.isfinite()
+    return difference + torch.where(here, sample.log_ratio - difference.detach(), 0.0)
+
+
+def closable(p: Distribution, q: Distribution) -> bool:
+    """Whether `close_ratio` serves the pair."""
+    mixtures = as_mixture(p), as_mixture(q)
+    if mixtures[0] is None or mixtures[1] is None:
+        return mixtures[0] is mixtures[1] and formula_for(p, q) is not None
+    own, other = (_only_level(mixture) for mixture in mixtures)
+    return own is not None and other is not None and own[1] == other[1] and formula_for(own[0], other[0]) is not None
+
+
+def _only_level(mixture: MixtureSameFamily | None) -> tuple[Distribution, int] | None:
+    """What a mixture that is not one of mixtures is made of, and how many of them."""
+    if mixture is None or as_mixture(mixture.component_distribution) is not None:
+        return None
+    return mixture.component_distribution, mixture.mixture_distribution.param_shape[-1]
+
+
+def close_ratio(p: Distribution, q: Distribution, lift: Lift) -> PointRatio:
+    """The log-ratio of close members of one family, or of mixtures of such; without derivatives."""
+    mixture_p, mixture_q = as_mixture(p), as_mixture(q)
+
+    def log_ratio_at(point: Point) -> Tensor:
+        with torch.no_grad():
+            point = _still(point)
+            if mixture_p is not None and mixture_q is not None:
+                return _of_mixtures(mixture_p, mixture_q, point, component_lift(lift))
+            formula = formula_for(p, q)
+            assert formula is not None
+            return formula(point, Given(p, lift), Given(q, lift)).detach()
+
+    return log_ratio_at
+
+
+def _of_mixtures(p: MixtureSameFamily, q: MixtureSameFamily, point: Point, lift: Lift) -> Tensor:
+    spread = point.spread()
+    own, other = p.component_distribution, q.component_distribution
+    formula = formula_for(own, other)
+    assert formula is not None
+    ratio = formula(spread, Given(own, lift), Given(other, lift)) + lift(_change_of_weights(p, q))
+    log_density = describe(other, lift).log_density(spread).total()
+    membership = torch.softmax(lift(flat(q).log_share) + log_density, -2)
+    total = (membership * torch.expm1(ratio.clamp_max(_MOST))).sum(-2)
+    return torch.log1p(total).detach()
+
+
+def _change_of_weights(p: MixtureSameFamily, q: MixtureSameFamily) -> Tensor:
+    """The logarithms of wᵢ/vᵢ, both normalised."""
+    first, second = p.mixture_distribution, q.mixture_distribution
+    if gives_logits(first) and gives_logits(second):
+        (own,), (other,) = read(first, "logits"), read(second, "logits")
+        change = own - other
+        share = torch.softmax(other, -1)
+    else:
+        (own,), (other,) = read(first, "probs"), read(second, "probs")
+        change = log_ratio(own, other)
+        share = other / other.sum(-1, keepdim=True)
+    # The sum of v·e^change, which normalises w, less 1.
+    grown = (share * torch.expm1(change.clamp_max(_MOST))).sum(-1, keepdim=True)
+    change = change - torch.log1p(grown)
+    return change.expand(*torch.broadcast_shapes(p.batch_shape, q.batch_shape), -1)  # type: ignore[no-untyped-call]
+
+
+def _still(point: Point) -> Point:
+    """The same nodes without derivatives."""
+    return Point(*(_detached(part) for part in point[:4]))
+
+
+def _detached(part: Offset | Distance | Tensor | None) -> Any:
+    if part is None or isinstance(part, Tensor):
+        return None if part is None else part.detach()
+    return type(part)(*(_detached(inner) for inner in part))
