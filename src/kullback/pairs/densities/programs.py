@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 from torch.distributions import Distribution, TransformedDistribution
+from torch.distributions.transforms import Transform, _InverseTransform
 
 from kullback.integrate import Span, falling, ladder
 from kullback.kernels import native
@@ -24,6 +25,7 @@ from kullback.kernels.recorder import LENGTH, RefusedError
 from kullback.pairs.densities.describe import describe, in_family
 from kullback.pairs.densities.inclusion import outside, same_ends
 from kullback.pairs.densities.placing import Pieces, Sample, evaluate, located, without_idle
+from kullback.pairs.densities.transformed import FOLLOWED
 from kullback.pairs.densities.watch import MOST, Points, Split, Watch, cut, guarded
 from kullback.pairs.parameters import gives_logits, working
 from kullback.pairs.recording import _Example
@@ -265,10 +267,14 @@ def _structure(distribution: Distribution) -> tuple[object, ...] | None:
     base = _structure(distribution.base_dist)
     if base is None:
         return None
-    maps = []
-    for transform in distribution.transforms:
-        numbers = {name: value for name, value in vars(transform).items() if not name.startswith("_")}
-        if not all(isinstance(value, bool | int | float) for value in numbers.values()):
-            return None
-        maps.append((type(transform), tuple(sorted(numbers.items()))))
-    return (TransformedDistribution, *maps, base)
+    maps = [_structure_of_map(transform) for transform in distribution.transforms]
+    return None if any(found is None for found in maps) else (TransformedDistribution, *maps, base)
+
+
+def _structure_of_map(transform: Transform) -> tuple[object, ...] | None:
+    """Its class; None for a map that a recording could not follow, or whose numbers it would take for constants."""
+    if isinstance(transform, _InverseTransform):
+        inner = _structure_of_map(transform.inv)
+        return None if inner is None else ("inverse", inner)
+    has_numbers = any(not name.startswith("_") for name in vars(transform))
+    return None if has_numbers or type(transform) not in FOLLOWED else (type(transform),)
