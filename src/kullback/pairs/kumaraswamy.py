@@ -24,6 +24,7 @@ from torch import Tensor
 from torch.distributions import Beta, Kumaraswamy
 
 from kullback.integrate.gauss_kronrod import panels
+from kullback.kernels.pointwise import Pointwise
 from kullback.pairs.parameters import read
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
@@ -56,19 +57,10 @@ def kl_kumaraswamy_kumaraswamy(p: Kumaraswamy, q: Kumaraswamy) -> tuple[Tensor, 
     a, b, a_q, b_q = torch.broadcast_tensors(a, b, a_q, b_q)  # type: ignore[no-untyped-call]
     theta, is_steep = log_ratio(a_q, a), b >= 1
     weight, length = _nodes(b, theta)
-    shift, curved, other = _integrands(length, theta.unsqueeze(-1))
-
-    def total(every: int) -> Tensor:
-        part = slice(None, None, every)
-        mean = [every * (weight * f)[..., part].sum(-1) for f in (shift, theta.unsqueeze(-1) + shift, curved, other)]
-        gap = torch.where(is_steep, mean[0], mean[1] - theta)
-        steep = (_EULER + digamma(b + 1)) * expm1mx(theta) + (b - 1) * mean[2]
-        flat = mean[3] + b * mean[2]
-        whole: Tensor = expm1mx(log_ratio(b_q, b)) + (b_q - b) * gap + torch.where(is_steep, steep, flat)
-        return whole
-
-    value = total(1)
-    difference = (value - total(2)).detach().abs()
+    terms = weight * _integrand(length, *(part.unsqueeze(-1) for part in (theta, b, b_q - b)))
+    constant = torch.where(is_steep, (_EULER + digamma(b + 1)) * expm1mx(theta), (b - b_q) * theta)
+    value: Tensor = expm1mx(log_ratio(b_q, b)) + constant + terms.sum(-1)
+    difference = (terms.sum(-1) - 2 * terms[..., ::2].sum(-1)).detach().abs()
     # The error of the rule squares when the nodes are doubled.
     error = torch.minimum(difference, difference * difference / value.detach().abs().clamp_min(1e-300))
     return value.clamp_min(0.0), error + 1e-14 * value.detach().abs()
@@ -142,6 +134,13 @@ def _nodes(b: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
     length = torch.where(s > 0, torch.log1p(torch.exp(-s.abs())), torch.log1p(torch.exp(-s.abs())) - s)
     b = b.unsqueeze(-1)
     return b * step * torch.exp(-length - b * (length + s)), length
+
+
+@Pointwise
+def _integrand(x: Tensor, theta: Tensor, b: Tensor, gap: Tensor) -> Tensor:
+    """(b_q−b)·(g − v) + (b−1)·D for b ≥ 1; below, where g − v tends to −θ, with that and L·φ(θ) in the integral."""
+    shift, curved, other = _integrands(x, theta)
+    return torch.where(b >= 1, gap * shift + (b - 1) * curved, gap * (theta + shift) + other + b * curved)
 
 
 def _integrands(x: Tensor, theta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
