@@ -101,7 +101,7 @@ def _graded_count(reach: Tensor) -> int:
     """So many panels that none is longer than those of the longest reach there is."""
     if hidden() or not reach.numel():
         return _GRADED
-    return min(max(math.ceil(float(reach.max()) / _LONGEST), 2), _GRADED)
+    return min(max(math.ceil(float(reach.nan_to_num(0.0).max()) / _LONGEST), 2), _GRADED)
 
 
 @Pointwise
