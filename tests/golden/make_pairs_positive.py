@@ -81,6 +81,16 @@ def fisher_law(p):
     )
 
 
+def beta_law(p):
+    a, b = p["concentration1"], p["concentration0"]
+    log_beta = loggamma(a) + loggamma(b) - loggamma(a + b)
+    return Law(
+        log_beta - (a - 1) * digamma(a) - (b - 1) * digamma(b) + (a + b - 2) * digamma(a + b),
+        digamma(a) - digamma(a + b),
+        lambda c: exp(loggamma(a + c) + loggamma(b) - loggamma(a + b + c) - log_beta) if a + c > 0 else inf,
+    )
+
+
 def kumaraswamy_law(p):
     a, b = p["concentration1"], p["concentration0"]
     harmonic = digamma(b + 1) + euler
@@ -151,6 +161,10 @@ def variance_of_log_uniform(p):
 
 
 LAWS = {
+    "Beta": (
+        beta_law,
+        lambda p: trigamma(p["concentration1"]) - trigamma(p["concentration1"] + p["concentration0"]),
+    ),
     "Exponential": (gamma_law, lambda p: pi**2 / 6),
     "FisherSnedecor": (fisher_law, lambda p: trigamma(p["df1"] / 2) + trigamma(p["df2"] / 2)),
     "Gamma": (gamma_law, lambda p: trigamma(p["concentration"])),
@@ -175,6 +189,7 @@ TARGETS = {
     "Weibull": to_weibull,
 }
 PAIRS = {
+    "Beta": ["HalfNormal", "InverseGamma", "LogNormal"],
     "Exponential": ["HalfNormal", "LogNormal", "Weibull"],
     "FisherSnedecor": ["HalfNormal", "LogNormal", "Normal"],
     "Gamma": ["HalfNormal", "InverseGamma", "LogNormal", "Weibull"],
@@ -194,6 +209,7 @@ def named(*names):
 
 
 MAKE = {
+    "Beta": named("concentration1", "concentration0"),
     "Exponential": named("rate"),
     "FisherSnedecor": named("df1", "df2"),
     "Gamma": named("concentration", "rate"),
@@ -209,6 +225,7 @@ MAKE = {
 }
 # Typical first; then narrow, wide, heavy-tailed, tiny and large scales.
 P = {
+    "Beta": [(2.0, 3.0), (1e10, 3e9), (0.3, 40.0), (7.0, 1e5), (1e4, 0.5)],
     "Exponential": [(1.5,), (1e-30,), (4e20,)],
     "FisherSnedecor": [(5.0, 9.0), (3e6, 2e6), (0.5, 4.5), (1e3, 3.0)],
     "Gamma": [(2.5, 1.5), (1e10, 3e9), (1e-3, 2.0), (3.0, 1e-30)],
@@ -232,6 +249,8 @@ Q = {
 }
 # Where two families are close: Gaussian-like on the logarithmic axis, or nearly exponential.
 CLOSE = {
+    ("Beta", "InverseGamma"): [((1e4, 1e4), (2.02e4, 1e4)), ((3e4, 1e2), (2e2, 1.98e2))],
+    ("Beta", "LogNormal"): [((1e6, 1e6), (-0.6931471805599453, 7e-4)), ((1e3, 1e3), (-0.7, 0.02))],
     ("Gamma", "InverseGamma"): [((1e6, 1e6), (1e6, 1e6)), ((1e4, 2e4), (1.01e4, 5e3))],
     ("Gamma", "LogNormal"): [((1e6, 1e6), (0.0, 1e-3)), ((1e10, 1e10), (0.0, 1.1e-5))],
     ("Gamma", "Weibull"): [

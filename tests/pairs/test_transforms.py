@@ -167,10 +167,90 @@ def test_mass_at_an_end_after_a_map() -> None:
     assert values.isinf().tolist() == [False, True, True]
 
 
-def test_a_distribution_function_is_refused_by_name() -> None:
-    p = mapped(NORMAL, maps.CumulativeDistributionTransform(d.Laplace(t(0.0), t(1.0))))
-    with pytest.raises(NotImplementedError, match="CumulativeDistributionTransform"):
-        kl_divergence(p, d.Beta(t(2.0), t(2.0)))
+def by_function(base: d.Distribution, of: d.Distribution) -> TransformedDistribution:
+    return mapped(base, maps.CumulativeDistributionTransform(of))
+
+
+class Algebraic(maps.Transform):
+    """−1.5·z/√(1 + z²), decreasing, onto an interval; it does not say its sign."""
+
+    domain, codomain, bijective = constraints.real, constraints.interval(-1.5, 1.5), True
+
+    @property
+    def sign(self) -> int:
+        raise NotImplementedError
+
+    def _call(self, x: Tensor) -> Tensor:
+        return -1.5 * x / torch.sqrt(1 + x * x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        u = -y / 1.5
+        return u / torch.sqrt((1 - u) * (1 + u))
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        del y
+        return math.log(1.5) - 1.5 * torch.log1p(x * x)
+
+
+class Hyperbolic(maps.Transform):
+    """z + √(1 + z²), from the line onto the half-line."""
+
+    domain, codomain, bijective, sign = constraints.real, constraints.positive, True, +1
+
+    def _call(self, x: Tensor) -> Tensor:
+        root = torch.sqrt(1 + x * x)
+        return torch.where(x > 0, x + root, 1 / (root - x))
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return (y - 1 / y) / 2
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.log(y) - torch.log1p(x * x) / 2
+
+
+BETA = d.Beta(t(2.0), t(3.0))
+# mpmath's quadrature over the base law, 30 digits.
+BY_VALUES = {
+    "own distribution function": (by_function(NORMAL, NORMAL), d.Beta(t(2.0), t(2.0)), 0.208240530771945),
+    "wider than the function": (by_function(d.Normal(t(0.5), t(3.0)), NORMAL), BETA, 11.09204338537267),
+    "Laplace's function": (by_function(NORMAL, d.Laplace(t(0.0), t(1.0))), BETA, 0.3010104416913395),
+    "Cauchy's function": (by_function(NORMAL, d.Cauchy(t(0.3), t(1.5))), BETA, 0.1428015181847525),
+    "Gumbel's function": (by_function(NORMAL, d.Gumbel(t(0.0), t(1.0))), BETA, 0.6140086775784001),
+    "from a half-line": (
+        by_function(d.Gamma(t(2.0), t(1.0)), d.Exponential(t(1.0))),
+        d.Beta(t(2.0), t(2.0)),
+        0.9860907990221857,
+    ),
+    "as q": (BETA, by_function(NORMAL, d.Laplace(t(0.0), t(1.0))), 0.1968091135438389),
+    "quantile function": (mapped(BETA, maps.CumulativeDistributionTransform(NORMAL).inv), NORMAL, 0.2349066497880003),
+    "decreasing onto an interval": (mapped(NORMAL, Algebraic()), d.Uniform(t(-2.0), t(2.0)), 0.3620704895732557),
+    "onto the half-line": (mapped(NORMAL, Hyperbolic()), d.Gamma(t(2.0), t(1.0)), 0.20231886319871),
+    "onto the half-line, as q": (d.LogNormal(t(0.0), t(0.5)), mapped(NORMAL, Hyperbolic()), 0.2424154954474829),
+}
+
+
+@pytest.mark.parametrize("name", BY_VALUES)
+def test_maps_that_are_known_by_their_values(name: str) -> None:
+    p, q, truth = BY_VALUES[name]
+    found = kl_with_error(p, q)
+    assert found.value.item() == pytest.approx(truth, rel=1e-12)
+    assert abs(found.value.item() - truth) <= found.error.item() + 1e-15 * truth
+
+
+def test_derivatives_to_parameters_of_a_distribution_function() -> None:
+    """Against differences of mpmath's integral."""
+    given = [t(0.5).requires_grad_(), t(3.0).requires_grad_(), t(1.0).requires_grad_()]
+    p = by_function(d.Normal(given[0], given[1]), d.Normal(t(0.0), given[2]))
+    found = torch.autograd.grad(kl_divergence(p, BETA), given)
+    expected = [2.7961259184368, 7.6081236418977, -24.22243388496]
+    assert [g.item() for g in found] == pytest.approx(expected, rel=1e-9)
+
+
+def test_distribution_functions_of_a_batch() -> None:
+    p = by_function(d.Normal(t([0.0, 0.5]), t([1.0, 3.0])), d.Normal(t([0.0, 0.0]), t([1.0, 1.0])))
+    found = kl_divergence(p, BETA)
+    alone = [kl_divergence(by_function(d.Normal(t(m), t(s)), NORMAL), BETA) for m, s in ((0.0, 1.0), (0.5, 3.0))]
+    torch.testing.assert_close(found, torch.stack(alone), rtol=1e-12, atol=0)
 
 
 GAP = mixture([0.5, 0.5], d.Uniform(t([0.0, 2.0]), t([1.0, 3.0])))
@@ -198,3 +278,17 @@ def test_components_of_hardly_any_weight(weight: float) -> None:
     want = weight * (math.log(weight) + 1250.0) - weight if weight else 0.0
     assert kl_divergence(p, NORMAL).item() == pytest.approx(want, rel=1e-9)
     assert kl_divergence(NORMAL, p).item() == pytest.approx(weight, rel=1e-9)
+
+
+def test_inverses_of_different_maps_are_told_apart() -> None:
+    """Recorded programs are kept by structure: the inverse of one map must not be taken for that of another."""
+    base = d.Beta(t(2.0), t(3.0))
+    logits = kl_divergence(mapped(base, maps.SigmoidTransform().inv), NORMAL)
+    logs = kl_divergence(mapped(base, maps.ExpTransform().inv), NORMAL)
+    scaled = [
+        kl_divergence(mapped(base, maps.SigmoidTransform().inv, maps.AffineTransform(0.0, s)), NORMAL)
+        for s in (1.0, 2.0)
+    ]
+    assert logs.item() == math.inf or abs(logs.item() - logits.item()) > 0.1
+    torch.testing.assert_close(scaled[0], logits, rtol=1e-12, atol=0)
+    assert abs(scaled[1].item() - scaled[0].item()) > 0.1

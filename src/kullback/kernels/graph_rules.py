@@ -68,6 +68,39 @@ def _logaddexp(g: Graph, a: int, b: int) -> int:
     return g.add("where", both, a, g.add("add", g.add("maximum", a, b), g.add("log1p", decay)))
 
 
+def _softplus(g: Graph, x: int, beta: int | None = None, threshold: int | None = None) -> int:
+    unit, bound = (g.add("number", v) if n is None else n for n, v in ((beta, 1.0), (threshold, 20.0)))
+    scaled = g.add("mul", x, unit)
+    decay = g.add("log1p", g.add("exp", g.add("minimum", scaled, bound)))
+    return g.add("where", g.add("lt", bound, scaled), x, g.add("div", decay, unit))
+
+
+def _sinh(g: Graph, x: int) -> int:
+    """(t + t/(t + 1))/2 of the size of x, t = eˣ − 1."""
+    t = g.add("expm1", g.add("abs", x))
+    share = g.add("div", t, g.add("add", t, g.add("number", 1.0)))
+    # t/(t + 1) is 1 where t has overflown, and t itself where it is tiny.
+    share = g.add("where", g.add("isinf", t), g.add("number", 1.0), share)
+    return g.add("mul", g.add("sign", x), g.add("mul", g.add("number", 0.5), g.add("add", t, share)))
+
+
+def _asinh(g: Graph, x: int) -> int:
+    """log(1 + |x| + x²/(1 + √(1 + x²))) with the sign of x; beyond 1e150 log 2|x|."""
+    size, one = g.add("abs", x), g.add("number", 1.0)
+    huge = g.add("lt", g.add("number", 1e150), size)
+    inner = g.add("where", huge, one, size)
+    square = g.add("mul", inner, inner)
+    root = g.add("sqrt", g.add("add", one, square))
+    near = g.add("log1p", g.add("add", inner, g.add("div", square, g.add("add", one, root))))
+    far = g.add("add", g.add("log", g.add("where", huge, size, one)), g.add("number", 0.6931471805599453))
+    return g.add("mul", g.add("sign", x), g.add("where", huge, far, near))
+
+
+def _copysign(g: Graph, x: int, sign: int) -> int:
+    size = g.add("abs", x)
+    return g.add("where", g.add("lt", sign, g.add("number", 0.0)), g.add("neg", size), size)
+
+
 def _addcmul(g: Graph, x: int, a: int, b: int, value: float = 1.0) -> int:
     return g.add("add", x, g.add("mul", g.add("mul", g.add("number", float(value)), a), b))
 
@@ -79,7 +112,9 @@ def _first(g: Graph, x: int, *_: object, **__: object) -> int:
 
 # Of torch's operations by name; what returns its first operand only changes dtype, shape or history.
 RULES: dict[str, Callable[..., int]] = {
-    **dict.fromkeys(("detach", "alias", "clone", "_to_copy", "expand", "view", "contiguous", "lift_fresh"), _first),
+    **dict.fromkeys(
+        ("detach", "alias", "clone", "_to_copy", "expand", "view", "_unsafe_view", "contiguous", "lift_fresh"), _first
+    ),
     **{name: _named(name) for name in ("neg", "abs", "sqrt", "reciprocal", "exp", "expm1", "log", "log1p", "sigmoid")},
     **{name: _named(name) for name in ("sign", "isnan", "isinf", "erf", "sin", "cos", "mul", "div", "maximum")},
     **{name: _named(name) for name in ("minimum", "lt", "le", "eq", "where")},
@@ -97,6 +132,7 @@ RULES: dict[str, Callable[..., int]] = {
     "logical_or": _named("or"),
     "bitwise_or": _named("or"),
     "pow": _power,
+    "pow_of_tensors": _named("pow"),
     "clamp": _clamp,
     "clamp_min": _clamp,
     "clamp_max": lambda g, x, high: _clamp(g, x, None, high),
@@ -106,4 +142,8 @@ RULES: dict[str, Callable[..., int]] = {
     "sigmoid_backward": _sigmoid_backward,
     "addcmul": _addcmul,
     "logaddexp": _logaddexp,
+    "softplus": _softplus,
+    "sinh": _sinh,
+    "asinh": _asinh,
+    "copysign": _copysign,
 }

@@ -156,17 +156,21 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         is_number = all(self.graph.number(n) is not None for value in operands for n in _nodes(value))
         if not made and not (operands and is_number):
             return None
-        first = result.detach().reshape(LENGTH if result.dim() else 1, -1)[0].tolist()
+        first = result.detach().reshape(result.shape[0] if result.dim() else 1, -1)[0].tolist()
         nodes = tuple(self.graph.add("number", float(x)) for x in first)
         return nodes if result.dim() == 2 else nodes[0]
 
     def _operation(self, name: str, args: Sequence[Any], kwargs: dict[str, Any], result: Tensor) -> Value:
         # A choice between two numbers is float32 by torch's default, and exact.
-        of_numbers = name == "where" and all(self.graph.number(self._single(a)) is not None for a in args[1:])
+        of_numbers = name == "where" and all(
+            self.graph.number(n) is not None for a in args[1:] for n in _nodes(self._value(a))
+        )
         if result.dtype not in {torch.float64, torch.bool} and not of_numbers:
             raise RefusedError(f"{name} returns {result.dtype}")
         if name in _SHAPED:
             return self._shaped(name, args)
+        if name == "pow" and isinstance(args[1], Tensor):
+            name = "pow_of_tensors"
         rule = RULES.get(name)
         if rule is None:
             raise RefusedError(f"{name} is not known")
@@ -176,12 +180,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             found: int = rule(self.graph, *plain, **kwargs)
             return found
         # Along the last dimension one by one.
-        each = [[a[k] if isinstance(a, tuple) else a for a in plain] for k in range(result.shape[1])]
+        each = [[a[k % len(a)] if isinstance(a, tuple) else a for a in plain] for k in range(result.shape[1])]
         return tuple(int(rule(self.graph, *part, **kwargs)) for part in each)
 
     def _shaped(self, name: str, args: Sequence[Any]) -> Value:
         if name == "stack":
             return tuple(self._single(t) for t in args[0])
+        if name == "cat":
+            raise RefusedError("parts of a batch")
         value = self._value(args[0])
         if name == "select":
             if not isinstance(value, tuple) or args[1] not in {1, -1}:
@@ -232,6 +238,6 @@ def _nodes(value: Value) -> tuple[int, ...]:
 
 _FACTORIES = {"scalar_tensor", "full", "zeros", "ones", "new_zeros", "new_ones", "new_full"}
 _FACTORIES |= {"zeros_like", "ones_like", "full_like", "lift_fresh"}
-_SHAPED = {"stack", "select", "select_backward"}
+_SHAPED = {"stack", "select", "select_backward", "cat"}
 # Operands that are no values: exponents, and sizes and dtypes of what changes nothing else.
 _OPTIONS = {"pow": (1,), "expand": (1,), "view": (1,), "_to_copy": (1,), "clone": (1,)}

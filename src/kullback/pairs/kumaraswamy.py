@@ -24,10 +24,12 @@ from torch import Tensor
 from torch.distributions import Beta, Kumaraswamy
 
 from kullback.integrate.gauss_kronrod import panels
+from kullback.kernels.pointwise import Pointwise
 from kullback.pairs.parameters import read
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.pairs.second_order import keeps_digits
+from kullback.pairs.visible import surely
 from kullback.special import digamma, expm1mx, lgamma_bregman, log1pmx
 
 _COUNT = 400
@@ -56,19 +58,10 @@ def kl_kumaraswamy_kumaraswamy(p: Kumaraswamy, q: Kumaraswamy) -> tuple[Tensor, 
     a, b, a_q, b_q = torch.broadcast_tensors(a, b, a_q, b_q)  # type: ignore[no-untyped-call]
     theta, is_steep = log_ratio(a_q, a), b >= 1
     weight, length = _nodes(b, theta)
-    shift, curved, other = _integrands(length, theta.unsqueeze(-1))
-
-    def total(every: int) -> Tensor:
-        part = slice(None, None, every)
-        mean = [every * (weight * f)[..., part].sum(-1) for f in (shift, theta.unsqueeze(-1) + shift, curved, other)]
-        gap = torch.where(is_steep, mean[0], mean[1] - theta)
-        steep = (_EULER + digamma(b + 1)) * expm1mx(theta) + (b - 1) * mean[2]
-        flat = mean[3] + b * mean[2]
-        whole: Tensor = expm1mx(log_ratio(b_q, b)) + (b_q - b) * gap + torch.where(is_steep, steep, flat)
-        return whole
-
-    value = total(1)
-    difference = (value - total(2)).detach().abs()
+    terms = weight * _integrand(length, *(part.unsqueeze(-1) for part in (theta, b, b_q - b)))
+    constant = torch.where(is_steep, (_EULER + digamma(b + 1)) * expm1mx(theta), (b - b_q) * theta)
+    value: Tensor = expm1mx(log_ratio(b_q, b)) + constant + terms.sum(-1)
+    difference = (terms.sum(-1) - 2 * terms[..., ::2].sum(-1)).detach().abs()
     # The error of the rule squares when the nodes are doubled.
     error = torch.minimum(difference, difference * difference / value.detach().abs().clamp_min(1e-300))
     return value.clamp_min(0.0), error + 1e-14 * value.detach().abs()
@@ -92,19 +85,18 @@ def kl_kumaraswamy_beta(p: Kumaraswamy, q: Beta) -> tuple[Tensor, Tensor]:
         log_ratio(alpha, a) - log_ratio(b, one) - _log_beta_excess(beta, alpha),
     )
     s, kronrod, gauss = _long_nodes(b.detach(), theta.detach())
-    tail = torch.log1p(torch.exp(-s.abs()))
-    length = torch.where(s > 0, tail, tail - s).clamp_min(1e-300)
-    v = torch.where(s > 0, tail + s, tail)
-    shift = -_log_ratio_of_gaps(length, theta.unsqueeze(-1))
-    density = b.unsqueeze(-1) * torch.exp(-length - b.unsqueeze(-1) * v)
     slope = (alpha - a) / a
     terms = slope * (_EULER + digamma(b + 1)), (beta - b) / b
     # g − v is small where y is, and tends to −θ for y → 1.
     base = torch.where(b >= 1, 0.0, theta)
-    means = [(weight * density * (shift + base.unsqueeze(-1))).sum(-1) - base for weight in (kronrod, gauss)]
+    shifts = _weighted_shift(s, theta.unsqueeze(-1), b.unsqueeze(-1))
+    means = [(weight * shifts).sum(-1) - base for weight in (kronrod, gauss)]
     far, coarse = (terms[0] + terms[1] + (beta - 1) * mean - constant for mean in means)
     size = constant.abs() + terms[0].abs() + terms[1].abs() + ((beta - 1) * means[0]).abs()
     apart = keeps_digits(far, size).unsqueeze(-1)
+    if surely(apart):
+        return far, (far - coarse).detach().abs()
+    length, v, shift, density = _at_nodes(s, theta.unsqueeze(-1), b.unsqueeze(-1))
     x, y, first = (value.unsqueeze(-1) for value in (b, beta, by_first))
     ends = torch.where(first, (y - x) * v + (y - 1) * shift, (y - 1) * (v + shift) - (x - 1) * v)
     log_q_over_p = constant.unsqueeze(-1) - slope.unsqueeze(-1) * length - ends
@@ -112,6 +104,21 @@ def kl_kumaraswamy_beta(p: Kumaraswamy, q: Beta) -> tuple[Tensor, Tensor]:
     value = torch.where(apart.squeeze(-1), far, (kronrod * second).sum(-1))
     error = torch.where(apart.squeeze(-1), far - coarse, ((kronrod - gauss) * second).sum(-1)).detach().abs()
     return value, error
+
+
+def _at_nodes(s: Tensor, theta: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """At s = logit(y): L, v, g − v, and the density of s."""
+    tail = torch.log1p(torch.exp(-s.abs()))
+    length = torch.where(s > 0, tail, tail - s).clamp_min(1e-300)
+    v = torch.where(s > 0, tail + s, tail)
+    return length, v, -_log_ratio_of_gaps(length, theta), b * torch.exp(-length - b * v)
+
+
+@Pointwise
+def _weighted_shift(s: Tensor, theta: Tensor, b: Tensor) -> Tensor:
+    """G − v under the density of s; with θ added for b < 1."""
+    _, _, shift, density = _at_nodes(s, theta, b)
+    return density * (shift + torch.where(b >= 1, 0.0, theta))
 
 
 def _log_beta_excess(x: Tensor, y: Tensor) -> Tensor:
@@ -142,6 +149,13 @@ def _nodes(b: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
     length = torch.where(s > 0, torch.log1p(torch.exp(-s.abs())), torch.log1p(torch.exp(-s.abs())) - s)
     b = b.unsqueeze(-1)
     return b * step * torch.exp(-length - b * (length + s)), length
+
+
+@Pointwise
+def _integrand(x: Tensor, theta: Tensor, b: Tensor, gap: Tensor) -> Tensor:
+    """(b_q−b)·(g − v) + (b−1)·D for b ≥ 1; below, where g − v tends to −θ, with that and L·φ(θ) in the integral."""
+    shift, curved, other = _integrands(x, theta)
+    return torch.where(b >= 1, gap * shift + (b - 1) * curved, gap * (theta + shift) + other + b * curved)
 
 
 def _integrands(x: Tensor, theta: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -19,15 +19,19 @@ from torch import Tensor
 from torch.distributions import Cauchy, Normal, StudentT
 
 from kullback.integrate.gauss_kronrod import panels
+from kullback.kernels.pointwise import Pointwise
 from kullback.pairs.gamma_half_step import log_half_step
 from kullback.pairs.parameters import read
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.pairs.second_order import keeps_digits
+from kullback.pairs.visible import hidden, surely
 from kullback.special import expm1mx, log1pmx
 
 # Beyond this |z| a Gaussian has e^(−46) of its mass.
 _REACH = 9.6
+# Panels towards the singular points; asinh(10¹³) is 12 times 2.56.
+_GRADED, _LONGEST = 12, 2.56
 # Relative to the size of the terms: 6e-14 was seen for a scale ratio of 1e8, whose kink lies between close nodes.
 _ROUNDING = 1e-13
 
@@ -58,22 +62,26 @@ def _divergence(loc_p: Tensor, scale_p: Tensor, loc_q: Tensor, scale_q: Tensor, 
     constant = log_half_step(df / 2) + log_scales
     # Both signs of z − c as both signs of the shift: at equal locations the gradient to them is then exactly 0.
     sides = torch.stack([shift, -shift], -1)
-    ratio, rise, df_ = (value.unsqueeze(-1) for value in (ratio, rise, df))
-    centre, distance = (-sides / ratio).detach(), (df_.sqrt() / ratio).detach()
-    z, kronrod, gauss = _nodes(centre, distance + torch.zeros_like(centre))
-    tilt = _tilt(z, *(value.unsqueeze(-1) for value in (ratio, rise, sides, df_)))
-    density = torch.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    each = [value.unsqueeze(-1) + torch.zeros_like(sides) for value in (ratio, rise, df, constant)]
+    ratios, rises, dfs, constants = each
+    z, kronrod, gauss = _nodes((-sides / ratios).detach(), (dfs.sqrt() / ratios).detach())
+    columns = [value.unsqueeze(-1) for value in (ratios, rises, sides, dfs)]
+    tilt = _weighted_tilt(z, *columns)
 
     def total(terms: Tensor) -> Tensor:
         return terms.sum(-1).sum(-1)
 
-    far, coarse = (total(weight * density * tilt) - constant for weight in (kronrod, gauss))
-    size = total(kronrod * density * tilt.abs()) + log_half_step(df / 2).abs() + log_scales.abs()
+    far = total(kronrod * tilt) - constant
+    with torch.no_grad():
+        coarse = total(gauss * tilt) - constant
+        size = total(kronrod * tilt.abs()) + log_half_step(df / 2).abs() + log_scales.abs()
     apart = keeps_digits(far, size)
-    log_q_over_p = torch.where(apart[..., None, None], 0.0, constant[..., None, None] - tilt)
-    second = density * expm1mx(log_q_over_p)
-    value = torch.where(apart, far, total(kronrod * second))
-    error = torch.where(apart, far - coarse, total((kronrod - gauss) * second)).detach().abs()
+    value, error = far, (far - coarse).detach().abs()
+    if not surely(apart):
+        skipped = apart.to(z.dtype)[..., None, None].expand_as(z[..., :1])
+        second = _weighted_rest(z, *columns, constants.unsqueeze(-1), skipped)
+        value = torch.where(apart, far, total(kronrod * second))
+        error = torch.where(apart, error, total((kronrod - gauss) * second).detach().abs())
     # What the terms round off does not show in the difference of the two rules.
     return value, error + _ROUNDING * torch.where(apart, size, value).detach()
 
@@ -89,12 +97,34 @@ def _tilt(z: Tensor, ratio: Tensor, rise: Tensor, shift: Tensor, df: Tensor) -> 
     return torch.where(flat, close, (df + 1) / 2 * torch.log1p(torch.where(flat, 0.0, relative)) - z * z / 2)
 
 
+def _graded_count(reach: Tensor) -> int:
+    """So many panels that none is longer than those of the longest reach there is."""
+    if hidden() or not reach.numel():
+        return _GRADED
+    return min(max(math.ceil(float(reach.nan_to_num(0.0).max()) / _LONGEST), 2), _GRADED)
+
+
+@Pointwise
+def _weighted_tilt(z: Tensor, ratio: Tensor, rise: Tensor, shift: Tensor, df: Tensor) -> Tensor:
+    """T under the Gaussian's density."""
+    return torch.exp(-z * z / 2) / math.sqrt(2 * math.pi) * _tilt(z, ratio, rise, shift, df)
+
+
+@Pointwise
+def _weighted_rest(z: Tensor, *given: Tensor) -> Tensor:
+    """φ(log q/p) under the Gaussian's density; 0 where it is skipped."""
+    ratio, rise, shift, df, constant, skipped = given
+    log_q_over_p = torch.where(skipped != 0, 0.0, constant - _tilt(z, ratio, rise, shift, df))
+    return torch.exp(-z * z / 2) / math.sqrt(2 * math.pi) * expm1mx(log_q_over_p)
+
+
 def _nodes(centre: Tensor, distance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Nodes of z above the singular points' real part, with two sets of weights: graded within 1 of it, then even."""
     centre = centre.clamp(-_REACH, _REACH)
     unit, length = distance.clamp(1e-13, 1.0), _REACH - centre
     inner = length.clamp_max(1.0)
-    u, *weights = panels(torch.zeros_like(centre), torch.asinh(inner / unit), 12)
+    reach = torch.asinh(inner / unit)
+    u, *weights = panels(torch.zeros_like(centre), reach, _graded_count(reach))
     slope = unit.unsqueeze(-1) * torch.cosh(u)
     v, *even = panels(inner, length, 7)
     nodes = torch.cat([unit.unsqueeze(-1) * torch.sinh(u), v], -1)

@@ -64,6 +64,8 @@ def tensors_of(distribution: Distribution) -> list[Tensor]:
         elif isinstance(value, list | tuple):
             parts = [getattr(part, "__dict__", {}).values() for part in value]
             found.extend(t for part in parts for t in part if isinstance(t, Tensor) and t.is_floating_point())
+            inner = [law for part in parts for law in part if isinstance(law, Distribution)]
+            found.extend(t for law in inner for t in tensors_of(law))
     return found
 
 

@@ -10,6 +10,7 @@ that of q, or the tails make the expectation diverge, the answer is infinite by 
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
@@ -19,9 +20,10 @@ from torch.distributions import Distribution
 from kullback.pairs import support
 from kullback.pairs.densities import describable, in_family
 from kullback.pairs.densities.expectation import NOWHERE as _NOWHERE
-from kullback.pairs.densities.expectation import Expectation, Pieces, Sample, integral_over, pieces_of
+from kullback.pairs.densities.expectation import Expectation, Pieces, Sample, integral_over, log_size_of, pieces_of
 from kullback.pairs.densities.inclusion import is_infinite, same_support
 from kullback.pairs.densities.log_ratio import closable, ratio_of
+from kullback.pairs.densities.programs import Programmed, UnforeseenError, programs_for
 from kullback.pairs.dispatch import infinite_everywhere
 from kullback.pairs.registry import Rule, answer_generally
 from kullback.pairs.visible import at_most, hidden, surely
@@ -37,6 +39,10 @@ _LARGE, _BEYOND, _HUGE = 100.0, 700.0, math.exp(690.0)
 
 def kl_by_integral(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
     """Value and error estimate."""
+    if not hidden():
+        native = _by_programs(p, q)
+        if native is not None:
+            return native
     pieces = pieces_of(p, q)
     infinite = is_infinite(pieces)
     if isinstance(infinite, bool) or hidden() or infinite.ndim == 0 or not bool(infinite.any()):
@@ -56,6 +62,57 @@ def kl_by_integral(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
     pairs = zip(whole, (value, error), strict=True)
     found = [a.to(b.dtype).expand(infinite.numel()).index_copy(0, index, b).reshape(infinite.shape) for a, b in pairs]
     return found[0], found[1]
+
+
+def _by_programs(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor] | None:
+    """Value and error by recorded programs; None where there are none, or derivatives are asked for."""
+    batch = torch.broadcast_shapes(p.batch_shape, q.batch_shape)  # type: ignore[no-untyped-call]
+    first = programs_for(p, q, first_order, size_of_p, follow_q=False)
+    layout = None if first is None or 0 in batch else first.layout(p, q, batch)
+    if first is None or layout is None:
+        return None
+    finite = layout.infinite == 0
+    try:
+        index = None if bool(finite.all()) else finite.nonzero().squeeze(-1)
+        problem = Programmed(first, layout)
+        value, error = torch.full_like(layout.infinite, math.inf), torch.zeros_like(layout.infinite)
+        if index is None:
+            value, error = _finite_by_programs(p, q, problem, None)
+        elif len(index):
+            part = _finite_by_programs(p, q, problem.part(index), index)
+            value, error = (whole.index_copy(0, index, some) for whole, some in zip((value, error), part, strict=True))
+    except UnforeseenError:
+        return None
+    return value.reshape(batch), error.reshape(batch)
+
+
+def _finite_by_programs(
+    p: Distribution, q: Distribution, problem: Programmed, index: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Value and error of the elements with an index, or all."""
+    plain = integral_over(problem, first_order, apart=True)
+    value, error = plain.value, plain.error + ROUNDING * plain.noise
+    near = (problem.layout.same != 0) & (value < (CANCELLED * plain.size).clamp_min(SMALL))
+    if bool(near.any()):
+        if closable(p, q):  # the parameters' own differences say more than two densities
+            raise UnforeseenError
+        close = near.nonzero().squeeze(-1)
+        second = programs_for(p, q, second_order, size_of_both, follow_q=True)
+        batch = torch.broadcast_shapes(p.batch_shape, q.batch_shape)  # type: ignore[no-untyped-call]
+        layout = None if second is None else second.layout(p, q, batch)
+        if second is None or layout is None:
+            raise UnforeseenError
+        problem = Programmed(second, layout).part(close if index is None else index[close])
+        found = integral_over(problem, second_order, follow_q=True)
+        value, error = value.index_copy(0, close, found.value), error.index_copy(0, close, second_error(found))
+    if bool(value.isnan().any()):
+        raise UnforeseenError
+    infinite = value > _HUGE
+    return torch.where(infinite, math.inf, value.clamp_min(0.0)), torch.where(infinite, 0.0, error)
+
+
+size_of_p = functools.partial(log_size_of, follow_q=False)
+size_of_both = functools.partial(log_size_of, follow_q=True)
 
 
 def _finite(pieces: Pieces, p: Distribution, q: Distribution, index: Tensor | None) -> tuple[Tensor, Tensor]:

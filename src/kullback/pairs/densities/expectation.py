@@ -21,7 +21,7 @@ from kullback.integrate.constants import Constants
 from kullback.pairs.densities.describe import describe
 from kullback.pairs.densities.log_ratio import close_ratio
 from kullback.pairs.densities.nesting import as_mixture, flat
-from kullback.pairs.densities.placing import NOWHERE, Pieces, Sample, evaluate, span, with_kinks
+from kullback.pairs.densities.placing import NOWHERE, Pieces, Problem, Sample, evaluate, with_kinks
 from kullback.pairs.densities.reading import Chosen, Lift, component_lift
 from kullback.pairs.parameters import tensors_of
 from kullback.pairs.visible import hidden, surely
@@ -93,7 +93,7 @@ def pieces_of(
 
 
 def integral_over(
-    pieces: Pieces,
+    pieces: Problem,
     f: Callable[[Sample], Tensor],
     *,
     follow_q: bool = False,
@@ -119,7 +119,7 @@ def integral_over(
         return _expectation(pieces, *_integrated(pieces, f, with_kinks(pieces, edges, breaks)))
     differentiated = torch.is_grad_enabled() and not pieces.frozen
     with torch.no_grad():
-        wide, sizes = span(pieces, log_size, follow_q=follow_q)
+        wide, sizes = pieces.spanned(log_size, follow_q=follow_q)
         narrow = tightened(wide, sizes)
         length = _SHORT if differentiated or sizes.numel() <= _FEW * sizes.shape[-1] else _LENGTH
         count = min(max(math.ceil(narrow.length() / length), _FEWEST), _PANELS)
@@ -149,12 +149,12 @@ def _widened(edges: Tensor, cut: Tensor, wide: Span) -> Tensor:
     return torch.cat([first, edges[..., 1:-1], torch.where(cut[..., 1:], high, edges[..., -1:])], -1)
 
 
-def _expectation(pieces: Pieces, found: Integral, noise: Tensor) -> Expectation:
+def _expectation(pieces: Problem, found: Integral, noise: Tensor) -> Expectation:
     parts = (found.value, found.size, found.error + found.ends.sum(-1), noise + found.size)
     return Expectation(*(part if pieces.log_share is None else part.sum(-1) for part in parts))
 
 
-def _allowed(pieces: Pieces, found: Integral) -> Tensor:
+def _allowed(pieces: Problem, found: Integral) -> Tensor:
     """The error that a panel may have."""
     size, whole = found.size, found.value.detach()
     if pieces.log_share is not None:
@@ -163,7 +163,7 @@ def _allowed(pieces: Pieces, found: Integral) -> Tensor:
 
 
 def _refined_by_panel(
-    pieces: Pieces, f: Callable[[Sample], Tensor], edges: Tensor, found: Integral, *, bad: Tensor, allowed: Tensor
+    pieces: Problem, f: Callable[[Sample], Tensor], edges: Tensor, found: Integral, *, bad: Tensor, allowed: Tensor
 ) -> Integral:
     """The integral with the panels that do not hold split by themselves, each as if it were an element of a batch."""
     assert pieces.part is not None
@@ -186,7 +186,7 @@ def _refined_by_panel(
     most = 64 + 16 * len(row)
     for turn in range(_PANEL_ROUNDS):
         element, component = row // components, row % components
-        inner = pieces if alone else pieces.part(element, None if pieces.log_share is None else component)
+        inner: Problem = pieces if alone else pieces.part(element, None if pieces.log_share is None else component)
         split = low.unsqueeze(-1) + (high - low).unsqueeze(-1) * share
         new, _ = _integrated(inner, f, split if pieces.log_share is None else split.unsqueeze(-2))
         values, errors = (part.reshape(len(row), _SPLIT) for part in (new.panels, new.panel_error))
@@ -213,7 +213,7 @@ def _refined_by_panel(
 
 
 def _refined(
-    pieces: Pieces, f: Callable[[Sample], Tensor], edges: Tensor, bad: Tensor, breaks: Tensor | None
+    pieces: Problem, f: Callable[[Sample], Tensor], edges: Tensor, bad: Tensor, breaks: Tensor | None
 ) -> Expectation:
     """The integral on panels that are split until they hold it, or until that does not help any more."""
     with torch.no_grad():
@@ -235,7 +235,7 @@ def _refined(
 
 
 def _unseen_panels(
-    pieces: Pieces,
+    pieces: Problem,
     f: Callable[[Sample], Tensor],
     follow_q: bool,
     log_size: Callable[[Sample], Tensor],
@@ -243,22 +243,21 @@ def _unseen_panels(
 ) -> Tensor:
     """Edges of a fixed number of panels."""
     with torch.no_grad():
-        wide, _ = span(pieces, log_size, follow_q=follow_q)
+        wide, _ = pieces.spanned(log_size, follow_q=follow_q)
         edges = with_kinks(pieces, graded_panels(wide, _FIXED_PANELS), breaks)
         found, _ = _integrated(pieces, f, edges)
         bad = found.panel_error > _allowed(pieces, found).unsqueeze(-1)
         return split_panels(edges, torch.where(bad, _SPLIT, 1), _FIXED_TOTAL)
 
 
-def _integrated(pieces: Pieces, f: Callable[[Sample], Tensor], edges: Tensor) -> tuple[Integral, Tensor]:
+def _integrated(pieces: Problem, f: Callable[[Sample], Tensor], edges: Tensor) -> tuple[Integral, Tensor]:
     """The integral on these panels and E_p(|log p| + |level of log q|)."""
     terms, noises = [], []
-    for at, log_weight in _chunks(place_nodes(edges)):
-        sample = evaluate(pieces, at, log_weight)
-        terms.append(f(sample))
-        with torch.no_grad():
-            heights = sample.log_p.abs() + sample.log_q.level.abs()
-            noises.append((torch.exp(sample.log_weight) * heights).sum(-1))
+    nodes = place_nodes(edges)
+    for at, log_weight in _chunks(nodes) if pieces.in_chunks else [nodes]:
+        term, noise = pieces.terms(f, at, log_weight)
+        terms.append(term)
+        noises.append(noise.sum(-1))
     return integrate(terms[0] if len(terms) == 1 else torch.cat(terms, -1)), sum(noises[1:], noises[0])
 
 
@@ -276,7 +275,7 @@ def _chunks(nodes: Nodes) -> Iterable[Nodes]:
 def first_nodes(pieces: Pieces, log_size: Callable[[Sample], Tensor]) -> Tensor:
     """Coordinates of nodes, ascending in the last dimension, that see all that an integrand of this size has."""
     with torch.no_grad():
-        wide, _ = span(pieces, log_size, follow_q=True)
+        wide, _ = pieces.spanned(log_size, follow_q=True)
         return place_nodes(with_kinks(pieces, graded_panels(wide, _FIXED_PANELS), None)).at
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -10,7 +11,8 @@ from torch import Tensor
 
 from kullback.pairs.densities.chart import Mark
 from kullback.pairs.densities.exponential_maps import Exp, Logarithm, Sigmoid, exponentiated
-from kullback.pairs.densities.maps import on_line, plain_value
+from kullback.pairs.densities.generic_maps import Generic
+from kullback.pairs.densities.maps import Map, on_line, plain_value
 from kullback.pairs.densities.point import CAP, Distance, Point
 from kullback.pairs.densities.soft import softplus
 from kullback.pairs.densities.tails import Kind, Tail
@@ -98,13 +100,14 @@ class Softplus(NamedTuple):
         return exponentiated(tail) if not isinstance(end, Tensor) and end < 0 else [tail]
 
 
-class Unsquash(NamedTuple):
-    """The inverse of a sigmoid: logit, or the inverse hyperbolic tangent."""
+@dataclass(frozen=True)
+class InverseOf:
+    """The inverse of a map."""
 
-    of: Sigmoid
+    of: Map
 
     def push(self, point: Point) -> Point:
-        """From z in an interval to x on the line."""
+        """From z to x."""
         x, slope = self.of.pull(point)
         return x._replace(log_jacobian=point.log_jacobian - slope)
 
@@ -123,6 +126,31 @@ class Unsquash(NamedTuple):
         return self.of.push_mark(mark)
 
     def value(self, z: Bound) -> Bound:
+        """T(z), at the ends of the domain those of the image."""
+        assert isinstance(self.of, Generic)
+        (low, high), (first, last) = self.of.image, self.of.domain if self.of.up else self.of.domain[::-1]
+        at = torch.as_tensor(z, dtype=torch.float64)
+        found = torch.where(at <= low, first, torch.where(at >= high, last, self.of.back(at)))
+        return found if isinstance(z, Tensor) else float(found.detach().reshape(-1)[0])
+
+    def back(self, x: Tensor) -> Tensor:
+        """T⁻¹(x)."""
+        z = self.of.value(x)
+        assert isinstance(z, Tensor)
+        return z
+
+    def tail(self, tail: Tail, *, end: Bound) -> list[Tail]:
+        """As unknown as those of the map."""
+        return self.of.tail(tail, end=end)
+
+
+@dataclass(frozen=True)
+class Unsquash(InverseOf):
+    """The inverse of a sigmoid: logit, or the inverse hyperbolic tangent."""
+
+    of: Sigmoid
+
+    def value(self, z: Bound) -> Bound:
         """T(z); the ends of the interval are at infinity."""
         lower, upper = self.of.lower, self.of.lower + self.of.width
         at = torch.as_tensor(z, dtype=torch.float64)
@@ -132,12 +160,6 @@ class Unsquash(NamedTuple):
         inside = (at > lower) & (at < upper)
         back = self.of.back(torch.where(inside, at, lower + self.of.width / 2))
         return torch.where(inside, back, torch.where(at <= lower, -math.inf, math.inf))
-
-    def back(self, x: Tensor) -> Tensor:
-        """T⁻¹(x)."""
-        z = self.of.value(x)
-        assert isinstance(z, Tensor)
-        return z
 
     def tail(self, tail: Tail, *, end: Bound) -> list[Tail]:
         """At an end of the interval the logarithm of the inverse distance is speed·|x|."""
@@ -161,29 +183,11 @@ class Unsquash(NamedTuple):
         ]
 
 
-class Unsoftplus(NamedTuple):
+@dataclass(frozen=True)
+class Unsoftplus(InverseOf):
     """The inverse of softplus: log x below 1, x above."""
 
-    of: Softplus = Softplus(-math.inf)
-
-    def push(self, point: Point) -> Point:
-        """From z > 0 to x on the line."""
-        x, slope = self.of.pull(point)
-        return x._replace(log_jacobian=point.log_jacobian - slope)
-
-    def pull(self, point: Point) -> tuple[Point, Tensor]:
-        """From x to z."""
-        zero = torch.zeros_like(point.log_jacobian)
-        z = self.of.push(point._replace(log_jacobian=zero))
-        return z._replace(log_jacobian=zero), -z.log_jacobian
-
-    def push_mark(self, mark: Mark) -> Mark:
-        """A mark of z in x."""
-        return self.of.pull_mark(mark)
-
-    def pull_mark(self, mark: Mark) -> Mark:
-        """A mark of x in z."""
-        return self.of.push_mark(mark)
+    of: Softplus
 
     def value(self, z: Bound) -> Bound:
         """T(z)."""
@@ -192,10 +196,6 @@ class Unsoftplus(NamedTuple):
         if surely(z == 0):
             return -math.inf
         return torch.where(z > 0, self.of.back(z), -math.inf)
-
-    def back(self, x: Tensor) -> Tensor:
-        """T⁻¹(x)."""
-        return softplus(x)
 
     def tail(self, tail: Tail, *, end: Bound) -> list[Tail]:
         """As of the logarithm at 0; elsewhere nothing changes."""

@@ -14,25 +14,36 @@ from kullback.pairs.support import Bound
 
 def is_infinite(pieces: Pieces) -> Tensor | bool:
     """Decided on parameters, one per batch element; a component of no weight does not count."""
-    p, q = pieces.over, pieces.q
-    found: Tensor | bool = _less(p.lower, q.lower) | _less(q.upper, p.upper)
-    ends = ((p.lower, q.lower, p.lower_tails, q.lower_tails), (p.upper, q.upper, p.upper_tails, q.upper_tails))
-    for end_p, end_q, tails_p, tails_q in ends:
-        found = found | (_equal(end_p, end_q) & _diverge(tails_p, tails_q))
-    if p.unsure or q.unsure:
+    found = outside(pieces)
+    if pieces.over.unsure or pieces.q.unsure:
         found = found | does_not_fall(pieces)
     if pieces.log_share is None:
         return found.squeeze(-1) if isinstance(found, Tensor) else found
     return (pieces.log_share.isfinite() & found).squeeze(-1).any(-1)
 
 
+def outside(pieces: Pieces) -> Tensor | bool:
+    """Whether p, or a component of it, reaches outside q or has tails that q's growth is too strong for."""
+    p, q = pieces.over, pieces.q
+    found: Tensor | bool = _less(p.lower, q.lower) | _less(q.upper, p.upper)
+    ends = ((p.lower, q.lower, p.lower_tails, q.lower_tails), (p.upper, q.upper, p.upper_tails, q.upper_tails))
+    for end_p, end_q, tails_p, tails_q in ends:
+        found = found | (_equal(end_p, end_q) & _diverge(tails_p, tails_q))
+    return found
+
+
 def same_support(pieces: Pieces) -> Tensor | bool:
     """Whether p and q live on the same interval."""
-    p, q = pieces.p, pieces.q
-    same = _equal(p.lower, q.lower) & _equal(p.upper, q.upper)
+    same = same_ends(pieces)
     if not isinstance(same, Tensor):
         return same
     return same.squeeze(-1) if pieces.log_share is None else same.flatten(-2).squeeze(-1)
+
+
+def same_ends(pieces: Pieces) -> Tensor | bool:
+    """The same with the dimension of the nodes."""
+    p, q = pieces.p, pieces.q
+    return _equal(p.lower, q.lower) & _equal(p.upper, q.upper)
 
 
 def _diverge(p: Sequence[Tail], q: Sequence[Tail]) -> Tensor | bool:

@@ -19,7 +19,7 @@ from kullback.pairs.densities.tails import Kind, Tail
 from kullback.pairs.densities.tilt import log_normaliser, tilt
 from kullback.pairs.log_sinhc import log_sinhc
 from kullback.pairs.outcomes import chance
-from kullback.pairs.visible import hidden
+from kullback.pairs.visible import hidden, surely
 from kullback.special import log_ive
 
 _FLAT = [Tail(Kind.LOG)]
@@ -120,7 +120,7 @@ def describe_von_mises(given: Given) -> Law:
         return LogDensity(level - 2 * concentration * torch.sin(angle / 2) ** 2)
 
     width = torch.rsqrt(concentration.clamp_min(1.0))
-    centre = torch.remainder(loc + math.pi, 2 * math.pi) - math.pi
+    centre = loc if surely(loc.abs() <= math.pi) else torch.remainder(loc + math.pi, 2 * math.pi) - math.pi
     bulk = [Mark(centre + turn * 2 * math.pi, width) for turn in (-1, 0, 1)]
     chart = Logit(-half_turn, half_turn, 2 * half_turn, zero)
     return Law(chart, log_density, -half_turn, half_turn, _FLAT, _FLAT, bulk=bulk)

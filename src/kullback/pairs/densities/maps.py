@@ -6,7 +6,6 @@ from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
-from torch.distributions.transforms import Transform
 
 from kullback.pairs.densities.chart import Mark
 from kullback.pairs.densities.point import MODEST, Distance, Offset, Point
@@ -118,57 +117,3 @@ def _nowhere(like: Distance | None) -> Distance:
     """An end that is farther than a number can say."""
     assert like is not None
     return Distance(torch.zeros_like(like.end), torch.ones_like(like.scale), torch.full_like(like.log, 1e30))
-
-
-_FAR = 1e100
-
-
-class Generic(NamedTuple):
-    """Any other bijection, known by its values; distances to its ends are differences."""
-
-    transform: Transform
-
-    def _log_slope(self, z: Tensor, x: Tensor) -> Tensor:
-        slope: Tensor = self.transform.log_abs_det_jacobian(z, x)  # type: ignore[no-untyped-call]
-        return slope
-
-    def push(self, point: Point) -> Point:
-        """From z to x."""
-        z = plain_value(point)
-        x = self.transform(z)
-        slope = self._log_slope(z, x).nan_to_num(0.0)
-        return on_line(x.nan_to_num(0.0, _FAR, -_FAR), point.log_jacobian + slope)
-
-    def pull(self, point: Point) -> tuple[Point, Tensor]:
-        """From x to z."""
-        x = plain_value(point)
-        z = self.transform.inv(x).nan_to_num(0.0, _FAR, -_FAR).clamp(-_FAR, _FAR)
-        return on_line(z, torch.zeros_like(z)), self._log_slope(z, x).nan_to_num(0.0)
-
-    def push_mark(self, mark: Mark) -> Mark:
-        """A mark of z in x."""
-        at, width = mark.on_line()
-        x = self.transform(at)
-        return Mark(x, width * torch.exp(self._log_slope(at, x)))
-
-    def pull_mark(self, mark: Mark) -> Mark:
-        """A mark of x in z."""
-        at, width = mark.on_line()
-        z = self.transform.inv(at)
-        w = width * torch.exp(-self._log_slope(z, at))
-        # A mark that the map does not reach says nothing here.
-        real = z.isfinite() & w.isfinite() & (w > 0)
-        return Mark(torch.where(real, z, 0.0), torch.where(real, w, 1.0))
-
-    def value(self, z: Bound) -> Bound:
-        """T(z)."""
-        return self.transform(z) if isinstance(z, Tensor) else float(self.transform(torch.tensor(z)))
-
-    def back(self, x: Tensor) -> Tensor:
-        """T⁻¹(x)."""
-        z: Tensor = self.transform.inv(x)
-        return z
-
-    def tail(self, tail: Tail, *, end: Bound) -> list[Tail]:  # noqa: ARG002
-        """Unknown; the law is marked unsure and its tails are looked at."""
-        return []

@@ -66,6 +66,56 @@ class Pieces(NamedTuple):
     part: Part | None = None
     log_ratio: Callable[[Point], Tensor] | None = None
 
+    @property
+    def in_chunks(self) -> bool:
+        """Every operation goes through all nodes that it is given, so that few at a time stay in the cache."""
+        return True
+
+    def spanned(self, log_size: Callable[[Sample], Tensor], *, follow_q: bool) -> tuple[Span, Tensor]:
+        """A ladder over all marks with the part of it that matters, and the log-size of the integrand at the rungs."""
+        return span(self, log_size, follow_q=follow_q)
+
+    def kinks(self) -> list[Tensor]:
+        """Coordinates at which a density has no derivative."""
+        return [self.over.chart.coordinate(kink) for kink in (*self.p.kinks, *self.q.kinks)]
+
+    def terms(self, f: Callable[[Sample], Tensor], at: Tensor, log_weight: Tensor) -> tuple[Tensor, Tensor]:
+        """The integrand times the weight of its node, and the weight times |log p| + |level of log q|."""
+        sample = evaluate(self, at, log_weight)
+        value = f(sample)
+        with torch.no_grad():
+            heights = sample.log_p.abs() + sample.log_q.level.abs()
+            return value, torch.exp(sample.log_weight) * heights
+
+
+class Problem(Protocol):
+    """What an integral over p needs to know, however it is computed; see `Pieces`."""
+
+    @property
+    def log_share(self) -> Tensor | None:
+        """Logarithm of the weights of p's components; None if p is no mixture."""
+
+    @property
+    def frozen(self) -> bool:
+        """Whether no parameter asks for a derivative."""
+
+    @property
+    def part(self) -> Callable[[Tensor, Tensor | None], Problem] | None:
+        """The same for some elements."""
+
+    @property
+    def in_chunks(self) -> bool:
+        """Whether nodes are better given a few at a time."""
+
+    def spanned(self, log_size: Callable[[Sample], Tensor], *, follow_q: bool) -> tuple[Span, Tensor]:
+        """The range that matters and the log-size of the integrand at the rungs."""
+
+    def kinks(self) -> list[Tensor]:
+        """Coordinates at which a density has no derivative."""
+
+    def terms(self, f: Callable[[Sample], Tensor], at: Tensor, log_weight: Tensor) -> tuple[Tensor, Tensor]:
+        """The integrand times the weight of its node, and what its roundings are relative to."""
+
 
 def evaluate(pieces: Pieces, y: Tensor, log_weight: Tensor) -> Sample:
     """Both densities at nodes."""
@@ -86,22 +136,27 @@ def _log_mass(law: Law, point: Point, log_density: Tensor | None) -> Tensor:
 
 def span(pieces: Pieces, log_size: Callable[[Sample], Tensor], *, follow_q: bool) -> tuple[Span, Tensor]:
     """A ladder over all marks with the part of it that matters, and the log-size of the integrand at the rungs."""
-    p, q = pieces.p, pieces.q
-    rungs = ladder(*_located(pieces.over.chart, [*p.marks, *p.bulk, *q.marks, *(q.bulk if follow_q else ())]))
+    rungs = ladder(*without_idle(*located(pieces, follow_q=follow_q)))
     sample = evaluate(pieces, rungs.at, torch.zeros_like(rungs.at))
     found = log_size(sample)
     return falling(rungs, found, sample.log_p - sample.log_q.total() if follow_q else None), found
 
 
-def _located(chart: Chart, marks: Sequence[Mark]) -> tuple[Tensor, Tensor]:
+def located(pieces: Pieces, *, follow_q: bool) -> tuple[Tensor, Tensor]:
     """Places and widths of marks in the coordinate of the nodes, stacked in the last dimension."""
+    p, q, chart = pieces.p, pieces.q, pieces.over.chart
+    marks = [*p.marks, *p.bulk, *q.marks, *(q.bulk if follow_q else ())]
     found = [part for kind in _KINDS for part in _located_together(chart, [m for m in marks if _kind(m) == kind])]
     batch = torch.broadcast_shapes(*(part.shape[:-1] for part in found))  # type: ignore[no-untyped-call]
     centres, widths = (torch.cat([part.expand(*batch, -1) for part in found[i::2]], -1) for i in (0, 1))
     widths = widths.clamp_min(_NARROWEST)
-    if hidden() or len(marks) < 3 or not centres.numel():
+    return centres, widths
+
+
+def without_idle(centres: Tensor, widths: Tensor) -> tuple[Tensor, Tensor]:
+    """Only one of the marks that say nothing in this coordinate: those are found at 0 with the width 1."""
+    if hidden() or centres.shape[-1] < 3 or not centres.numel():
         return centres, widths
-    # A mark that says nothing in this coordinate is found at 0 with the width 1; one of them is enough.
     idle = ((centres == 0) & (widths == 1)).reshape(-1, centres.shape[-1]).all(0).tolist()
     keep = [at for at, says_nothing in enumerate(idle) if not (says_nothing and True in idle[:at])]
     return (centres, widths) if len(keep) == len(idle) else (centres[..., keep], widths[..., keep])
@@ -128,10 +183,9 @@ def _located_together(chart: Chart, marks: Sequence[Mark]) -> tuple[Tensor, ...]
     return centre, width.expand_as(centre)
 
 
-def with_kinks(pieces: Pieces, edges: Tensor, breaks: Tensor | None) -> Tensor:
+def with_kinks(pieces: Problem, edges: Tensor, breaks: Tensor | None) -> Tensor:
     """Panel edges with the kinks among them; an edge at a kink moves with it, which second derivatives need."""
-    kinks = [pieces.over.chart.coordinate(kink) for kink in (*pieces.p.kinks, *pieces.q.kinks)]
-    kinks += [] if breaks is None else torch.split(breaks, 1, dim=-1)
+    kinks = pieces.kinks() + ([] if breaks is None else list(torch.split(breaks, 1, dim=-1)))
     if not kinks:
         return edges
     low, high = edges[..., :1], edges[..., -1:]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from kullback.pairs.visible import at_most, hidden, surely
+from kullback.pairs.visible import at_most, surely
 
 # Offsets are capped at e^230, whose square is representable; their logarithms are not.
 CAP = 230.0
@@ -115,10 +115,10 @@ class Point(NamedTuple):
             return log
         gap = sign * (known.end - end) / scale
         apart = gap > 0
-        if not gap.requires_grad and not hidden():
-            if bool((gap == 0).all()):
+        if not gap.requires_grad:
+            if surely(gap == 0):
                 return log
-            if bool(apart.all()):
+            if surely(apart):
                 return torch.logaddexp(torch.log(gap), log)
         nearer = log
         if gap.requires_grad or not surely(gap >= 0):

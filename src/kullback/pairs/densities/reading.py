@@ -75,6 +75,11 @@ class Given(NamedTuple):
         """A tensor that broadcasts against the batch shape, in the shape of the integrals."""
         return self.lift(value.expand(self.distribution.batch_shape))
 
+    def wide(self, other: Distribution) -> Lift:
+        """The same for parameters of another distribution, one of a map say, whose batch is part of this one's."""
+        batch = torch.broadcast_shapes(self.distribution.batch_shape, other.batch_shape)  # type: ignore[no-untyped-call]
+        return lambda tensor: self.lift(tensor.expand(batch))
+
     def constant(self, value: float, like: Tensor) -> Tensor:
         """A number as a tensor of the same shape."""
         return torch.full_like(like, value)

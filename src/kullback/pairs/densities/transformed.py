@@ -8,13 +8,15 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.distributions import TransformedDistribution, constraints, transforms
+from torch.distributions import Distribution, TransformedDistribution, transforms
 
 from kullback.pairs.densities.chart import Chart, Mark
+from kullback.pairs.densities.distribution_functions import distribution_function, known
 from kullback.pairs.densities.exponential_maps import Exp, Logarithm, Power, Sigmoid
-from kullback.pairs.densities.half_line_maps import Softplus, Unsoftplus, Unsquash
+from kullback.pairs.densities.generic_maps import Generic, ends_of, increasing
+from kullback.pairs.densities.half_line_maps import InverseOf, Softplus, Unsoftplus, Unsquash
 from kullback.pairs.densities.law import Law, LogDensity
-from kullback.pairs.densities.maps import Affine, Generic, Map
+from kullback.pairs.densities.maps import Affine, Map
 from kullback.pairs.densities.point import Point
 from kullback.pairs.densities.reading import Given
 from kullback.pairs.parameters import working
@@ -28,7 +30,7 @@ def flat(chain: list[transforms.Transform]) -> list[transforms.Transform]:
     return [t for part in parts for t in part]
 
 
-_KNOWN = (
+FOLLOWED = (
     transforms.AffineTransform,
     transforms.ExpTransform,
     transforms.PowerTransform,
@@ -39,18 +41,28 @@ _KNOWN = (
 
 
 def transformable(distribution: TransformedDistribution) -> bool:
-    """Whether every map is a bijection of numbers that is known, or one of the line.
+    """Whether every map is a bijection of numbers that is known, or one between intervals of the line.
 
-    Of a map that is known by its values only, the distance to an end of its image is lost to rounding where it decides:
-    a distribution function rounds to 1.
+    Of a map that is known by its values only, the distance to an end of its image is what rounding left of it.
     """
-    return all(t.bijective and t.domain.event_dim == 0 and _keeps_distances(t) for t in flat(distribution.transforms))
+    return all(t.bijective and t.domain.event_dim == 0 and _is_followed(t) for t in flat(distribution.transforms))
 
 
-def _keeps_distances(transform: transforms.Transform) -> bool:
+def _is_followed(transform: transforms.Transform) -> bool:
     plain = transform.inv if isinstance(transform, transforms._InverseTransform) else transform
-    real = type(constraints.real)
-    return isinstance(plain, _KNOWN) or (isinstance(plain.domain, real) and isinstance(plain.codomain, real))
+    if isinstance(plain, FOLLOWED) or _distribution_function(plain) is not None:
+        return True
+    # Parameters of a map that is not known cannot be given the shape of the nodes.
+    held = [value for value in vars(plain).values() if isinstance(value, Tensor | Distribution)]
+    single = all(value.numel() == 1 if isinstance(value, Tensor) else not value.batch_shape for value in held)
+    return single and ends_of(plain.domain) is not None and ends_of(plain.codomain) is not None
+
+
+def _distribution_function(transform: transforms.Transform) -> Distribution | None:
+    """The distribution whose function a map is, if there are formulas for it."""
+    if not isinstance(transform, transforms.CumulativeDistributionTransform):
+        return None
+    return transform.distribution if known(transform.distribution) else None
 
 
 class Carried(NamedTuple):
@@ -86,7 +98,7 @@ def describe_transformed(given: Given, describe: Callable[[Given], Law]) -> Law:
 
 def _map_of(transform: transforms.Transform, law: Law, given: Given) -> Map:
     if isinstance(transform, transforms._InverseTransform):
-        return _inverse_of(transform.inv, given) or Generic(transform)
+        return _inverse_of(transform.inv, given) or _generic(transform, given)
     if isinstance(transform, transforms.ExpTransform):
         return Exp(law.lower)
     if isinstance(transform, transforms.AffineTransform):
@@ -96,7 +108,18 @@ def _map_of(transform: transforms.Transform, law: Law, given: Given) -> Map:
         return Power(given.shaped(_number(transform.exponent)))
     if isinstance(transform, transforms.SoftplusTransform):
         return Softplus(law.lower)
-    return _SQUASHING.get(type(transform)) or Generic(transform)
+    return _SQUASHING.get(type(transform)) or _generic(transform, given)
+
+
+def _generic(transform: transforms.Transform, given: Given) -> Map:
+    if isinstance(transform, transforms._InverseTransform):
+        return InverseOf(_generic(transform.inv, given))
+    of = _distribution_function(transform)
+    exact = None if of is None else distribution_function(Given(of, given.wide(of)))
+    domain, image = ends_of(transform.domain), ends_of(transform.codomain)
+    assert domain is not None
+    assert image is not None
+    return Generic(transform, domain, image, exact is not None or increasing(transform, domain), exact)
 
 
 _SQUASHING = {transforms.SigmoidTransform: Sigmoid(0.0, 1.0, 1.0), transforms.TanhTransform: Sigmoid(-1.0, 2.0, 2.0)}
@@ -111,7 +134,7 @@ def _inverse_of(transform: transforms.Transform, given: Given) -> Map | None:
     if isinstance(transform, transforms.PowerTransform):
         return Power(1 / given.shaped(_number(transform.exponent)))
     if isinstance(transform, transforms.SoftplusTransform):
-        return Unsoftplus()
+        return Unsoftplus(Softplus(-math.inf))
     squashing = _SQUASHING.get(type(transform))
     return None if squashing is None else Unsquash(squashing)
 
@@ -128,6 +151,8 @@ def _carried(law: Law, by: Map) -> Law:
         level, drop, log_drop = law.log_density(inner)
         return LogDensity(level - slope, drop, log_drop)
 
+    inner = by.of if isinstance(by, InverseOf) else by
+    generic = inner if isinstance(inner, Generic) else None
     ends = [by.value(end) for end in (law.lower, law.upper)]
     if isinstance(by, Affine) and not isinstance(law.lower, Tensor) and not isinstance(law.upper, Tensor):
         # The line stays the line, whatever the sign of the scale; the tails change places with it.
@@ -148,8 +173,10 @@ def _carried(law: Law, by: Map) -> Law:
         kinks=tuple(torch.as_tensor(by.value(kink)) for kink in law.kinks),
         moving=True,
         inner=law,
-        unsure=law.unsure or isinstance(by, Generic),
+        unsure=law.unsure or generic is not None,
     )
+    if generic is not None:
+        return _oriented(carried, torch.tensor(generic.up))
     if isinstance(by, Affine):
         return _oriented(carried, by.scale > 0)
     return _oriented(carried, by.exponent > 0) if isinstance(by, Power) else carried

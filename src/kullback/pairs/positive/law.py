@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from kullback._core.gauss_legendre import gauss_legendre
+from kullback.kernels.recorder import active_recorder
 from kullback.pairs.ratios import log_ratio
 from kullback.special import binet, expm1mx, lgamma_bregman, log1mexp
 
@@ -91,15 +92,27 @@ def lgamma_excess(a: Tensor, step: Tensor) -> Excess:
     finite = step > -a
     w = step / a
     near = w.abs() <= _NEAR
-    times, weights = (torch.tensor(part, dtype=a.dtype, device=a.device) for part in _RULE)
-    moved = torch.where(near, w, 0.0).unsqueeze(-1) * times
-    x, column = 1 + moved, a.unsqueeze(-1)
-    terms = 2 * column * binet(column * x, 2) + 1 / (column * x * x) - 2 * moved / x
+    close = _near_excess(a, torch.where(near, w, 0.0))
     far = finite & ~near
     start, stop = torch.where(far, a, 1.0), torch.where(far, a + step, 2.0)
     direct = 2 * lgamma_bregman(start, stop) / torch.where(far, w * step, 1.0)
-    close = (weights * (1 - times) * terms).sum(-1)
     return Excess(torch.where(near, close, direct - 1), torch.where(near, 1 + close, direct), finite)
+
+
+def _near_excess(a: Tensor, w: Tensor) -> Tensor:
+    """R = 2a∫(1−t)(ψ'(a + taw) − 1/a)dt."""
+    if active_recorder() is not None:
+        # One node after another, which makes an elementwise formula of it.
+        terms = [weight * _integrand(a, w, time) for time, weight in zip(*_RULE, strict=True)]
+        return sum(terms[1:], terms[0])
+    times, weights = (torch.tensor(part, dtype=a.dtype, device=a.device) for part in _RULE)
+    return (weights * _integrand(a.unsqueeze(-1), w.unsqueeze(-1), times)).sum(-1)
+
+
+def _integrand(a: Tensor, w: Tensor, time: Tensor | float) -> Tensor:
+    moved = w * time
+    x = 1 + moved
+    return (2 * a * binet(a * x, 2) + 1 / (a * x * x) - 2 * moved / x) * (1 - time)
 
 
 def lgamma_rise(a: Tensor, step: Tensor) -> Tensor:

@@ -147,6 +147,33 @@ def of_fisher_snedecor(p: Distribution) -> LogLaw:
     return of_odds(df1 / 2, df2 / 2, torch.zeros_like(df1 + df2))
 
 
+def of_beta(p: Distribution) -> LogLaw:
+    """E y = ψ(a) − ψ(n), Var y = ψ'(a) − ψ'(n), n = a + b; nominally 1/a − 1/n.
+
+    H(y) = log B(a,b) − aψ(a) − (b−1)ψ(b) + (n−1)ψ(n): that of the log-odds with ψ(b) − ψ(n) added, in which
+    log x − ψ(x) = 1/(2x) − R'(x).
+    """
+    a, b = read(p, "concentration1", "concentration0")
+    n = a + b
+    share_a, share_n = n / b, a / b
+
+    def excess(c: Tensor) -> Excess:
+        near, far = lgamma_excess(a, c), lgamma_excess(n, c)
+        r, ratio = (share_a * one - share_n * other for one, other in zip(near[:2], far[:2], strict=True))
+        return Excess(r, torch.where(r.abs() < 0.5, 1 + r, ratio), near.finite)
+
+    def log_moment(c: Tensor) -> Tensor:
+        return c * log_ratio(a, n) + lgamma_rise(a, c) - lgamma_rise(n, c)
+
+    one, log_share = torch.ones_like(a), -torch.log1p(b / a)
+    mean = log_share + (binet(a, 1) - 0.5 / a) - (binet(n, 1) - 0.5 / n)
+    rest = (1 / a + 1 / n) / 2 + (binet(a, 2) - binet(n, 2)) * a * share_a
+    odds = _stirling_rest(a) + _stirling_rest(b) - _stirling_rest(n)
+    negentropy = odds + (0.5 / b - binet(b, 1)) - (0.5 / n - binet(n, 1))
+    precision = a * share_a
+    return LogLaw(mean, torch.rsqrt(precision), precision, rest, negentropy, excess, log_moment, one / b)
+
+
 def of_kumaraswamy(p: Distribution) -> LogLaw:
     """x^a is a Beta(1, b): E y = (ψ(1) − ψ(1+b))/a, Var y = (ψ'(1) − ψ'(1+b))/a², H(y) = 1 − 1/b − log ab − a·E y."""
     a, b = read(p, "concentration1", "concentration0")
@@ -173,6 +200,7 @@ def of_kumaraswamy(p: Distribution) -> LogLaw:
 
 
 LAWS: dict[type[Distribution], Callable[[Distribution], LogLaw]] = {
+    d.Beta: of_beta,
     d.Exponential: of_exponential,
     d.FisherSnedecor: of_fisher_snedecor,
     d.Gamma: of_gamma,

@@ -1,6 +1,6 @@
 """Which pairs of laws on the half-line are compared through their logarithms.
 
-Left out are families that approach each other in a limit of p's shape without sharing a law (FisherSnedecor and
+Left out are families that approach each other in a limit of p's shape without sharing a law (Beta, FisherSnedecor and
 Kumaraswamy against Gamma or Weibull): near the limit the terms of the closed form cancel, and the integral does not.
 """
 
@@ -20,6 +20,7 @@ from kullback.pairs.roundings import Answer
 F = TypeVar("F")
 
 _PAIRS: dict[type[Distribution], list[type[Distribution]]] = {
+    d.Beta: [d.HalfNormal, d.InverseGamma, d.LogNormal],
     d.Exponential: [d.HalfNormal, d.LogNormal, d.Weibull],
     d.FisherSnedecor: [d.HalfNormal, d.LogNormal, d.Normal],
     d.Gamma: [d.HalfNormal, d.InverseGamma, d.LogNormal, d.Weibull],
@@ -62,6 +63,7 @@ _FORMULAS = {
     d.Weibull: "φ(log E(x/λ)ᵏ) + ½φ(log 2A(k)) + R(1) + N + ½log(1+r)",
 }
 _MOMENTS = {
+    d.Beta: "E xᶜ = B(a+c, b)/B(a, b)",
     d.Exponential: "E xᶜ = Γ(1+c)/rateᶜ",
     d.FisherSnedecor: "E xᶜ = (b/a)ᶜ·Γ(a+c)Γ(b−c)/Γ(a)Γ(b), a = df1/2, b = df2/2",
     d.Gamma: "E xᶜ = Γ(a+c)/(Γ(a)·rateᶜ)",

@@ -1,0 +1,280 @@
+"""The integrand of two families as recorded programs: what is done at every node natively, in one pass.
+
+A description is a few torch operations per parameter and some tens per node. Recorded once for two classes, they are a
+program that finds everything the panels need of the parameters, one for the size of the integrand at any point, and one
+for the integrand. The last takes for granted what held in the example (that no offset is astronomic, that two supports
+begin at the same place); where it does not hold it says NaN, and the integral is taken by torch's operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.distributions import Distribution, TransformedDistribution
+from torch.distributions.transforms import Transform, _InverseTransform
+
+from kullback.integrate import Span, falling, ladder
+from kullback.kernels import native
+from kullback.kernels.levels import is_plain
+from kullback.kernels.program import TooLargeError
+from kullback.kernels.recorder import LENGTH, RefusedError
+from kullback.pairs.densities.describe import describe, in_family
+from kullback.pairs.densities.inclusion import outside, same_ends
+from kullback.pairs.densities.placing import Pieces, Sample, evaluate, located, without_idle
+from kullback.pairs.densities.transformed import FOLLOWED
+from kullback.pairs.densities.watch import MOST, Points, Split, Watch, cut, guarded
+from kullback.pairs.parameters import gives_logits, working
+from kullback.pairs.recording import _Example
+
+Integrand = Callable[[Sample], Tensor]
+# How many times in a row a plain form must have failed at least before it is not tried any more.
+_MEMORY = 8
+
+
+class Layout(NamedTuple):
+    """What the parameters say, one row per element.
+
+    Attributes:
+        centres: Places of marks in the coordinate of the nodes.
+        widths: Their widths.
+        kinks: Places of kinks.
+        infinite: 1 where the integral is infinite by its ends or tails, else 0.
+        same: 1 where both supports agree, else 0.
+        rest: What the other programs take of the parameters.
+    """
+
+    centres: Tensor
+    widths: Tensor
+    kinks: Tensor
+    infinite: Tensor
+    same: Tensor
+    rest: Sequence[Tensor]
+
+
+class Programs:
+    """All of two classes with given structure, whatever their parameters.
+
+    Args:
+        p: An example.
+        q: Another.
+        integrand: What is integrated over p.
+        log_size: How large that may be.
+        follow_q: Whether the integrand is of the size of q, too.
+    """
+
+    def __init__(
+        self, p: Distribution, q: Distribution, integrand: Integrand, log_size: Integrand, *, follow_q: bool
+    ) -> None:
+        examples = _Example(p), _Example(q)
+        leaves = [leaf for example in examples for leaf in example.leaves.values()]
+        names = [
+            (side, path, None if leaf.dim() < 2 else column)
+            for side, example in enumerate(examples)
+            for path, leaf in example.leaves.items()
+            for column in range(leaf.shape[1] if leaf.dim() == 2 else 1)
+        ]
+        y = torch.linspace(-2.0, 2.0, LENGTH, dtype=torch.float64).unsqueeze(-1)
+        weight = torch.zeros_like(y)
+        with torch.no_grad(), Watch() as watch:
+            for tensor in (*leaves, y, weight):
+                watch.input(tensor)
+            laws = [describe(example.law, _lift) for example in examples]
+            pieces = Pieces(laws[0], laws[1], laws[0], None, frozen=True)
+            if laws[0].unsure or laws[1].unsure:
+                raise RefusedError("a map that is known by its values only")
+            centres, widths = located(pieces, follow_q=follow_q)
+            kinks = [laws[0].chart.coordinate(kink) for law in laws for kink in law.kinks]
+            zero, one = torch.zeros_like(y), torch.ones_like(y)
+            answers = outside(pieces), same_ends(pieces)
+            infinite, same = (torch.where(x, one, zero) if isinstance(x, Tensor) else zero + int(x) for x in answers)
+            always = list(watch.guards)
+            sample = evaluate(pieces, y, weight)
+            sizes, ratio = log_size(sample), sample.log_p - sample.log_q.total()
+            careful = _terms(sample, integrand)
+            in_general = list(watch.guards)
+            watch.optimistic = True
+            plain = _terms(evaluate(pieces, y, weight), integrand)
+            watch.optimistic = False
+            graph, at = watch.graph, Points(watch.graph, len(names))
+            found = [watch.columns(x) for x in (centres, widths)]
+            self.marks, self.kinks = len(found[0]), len(kinks)
+            facts = [*found[0], *found[1], *(n for kink in kinks for n in watch.columns(kink))]
+            facts += [watch.columns(infinite)[0], watch.columns(same)[0]]
+            facts = guarded(graph, facts, always)
+            self._size = Split(graph, guarded(graph, _firsts(watch, (sizes, ratio)), in_general), at)
+            self._careful = Split(graph, guarded(graph, _firsts(watch, careful), in_general), at)
+            self._plain = Split(graph, guarded(graph, _firsts(watch, plain), watch.guards), at)
+        self._lead = 0
+        self._facts = len(facts)
+        needs = list(dict.fromkeys([*self._size.needs, *self._careful.needs, *self._plain.needs]))
+        self._place = {n: i for i, n in enumerate(needs)}
+        every = [*facts, *needs]
+        used = [node for node in graph.needed(every) if graph.nodes[node][0] == "input"]
+        self._layout = [cut(graph, every[i : i + MOST], used) for i in range(0, len(every), MOST)]
+        self._get = [_Getter(*names[graph.nodes[node][1]]) for node in used]
+
+    def layout(self, p: Distribution, q: Distribution, batch: torch.Size) -> Layout | None:
+        """What the parameters say; None if they are not ordinary tensors, or what held in the example does not."""
+        tensors = [getter(p, q) for getter in self._get]
+        followed = torch.is_grad_enabled()
+        if any(not is_plain(tensor) or (followed and tensor.requires_grad) for tensor in tensors):
+            return None
+        flat = [working(tensor).expand(batch).reshape(-1) for tensor in tensors]
+        count, columns = flat[0].shape[0], []
+        operands = [number for tensor in flat for number in (tensor.data_ptr(), 0, tensor.stride(0))]
+        for program in self._layout:
+            out = flat[0].new_empty(program.outputs, count)
+            program.run(out.dtype, 1, count, operands, [n for row in out for n in (row.data_ptr(), 1)])
+            columns.append(out)
+        found = columns[0] if len(columns) == 1 else torch.cat(columns)
+        facts, rest = found[: self._facts], found[self._facts :]
+        if bool(facts.isnan().any()):
+            return None
+        marks, kinks = self.marks, self.kinks
+        table = facts[: 2 * marks + kinks].T
+        ends = facts[2 * marks + kinks :]
+        return Layout(
+            table[:, :marks], table[:, marks : 2 * marks], table[:, 2 * marks :], ends[0], ends[1], list(rest.unbind(0))
+        )
+
+    def sizes(self, layout: Layout, y: Tensor) -> tuple[Tensor, Tensor]:
+        """How large the integrand may be at these points, as a logarithm, and log p/q; one row per element."""
+        size, ratio = self._size(self._place, layout.rest, y, None)
+        return size, ratio
+
+    def terms(self, layout: Layout, y: Tensor, log_weight: Tensor) -> tuple[Tensor, Tensor]:
+        """The integrand times the weight, and the weight times what its roundings are relative to."""
+        # The plain form is tried as long as it holds more often than not.
+        if self._lead >= 0:
+            term, noise = self._plain(self._place, layout.rest, y, log_weight)
+            held = not bool(term.isnan().any())
+            self._lead = min(self._lead + 1, _MEMORY) if held else self._lead - 1
+            if held:
+                return term, noise
+        term, noise = self._careful(self._place, layout.rest, y, log_weight)
+        return term, noise
+
+
+def _terms(sample: Sample, integrand: Integrand) -> tuple[Tensor, Tensor]:
+    heights = sample.log_p.abs() + sample.log_q.level.abs()
+    return integrand(sample), torch.exp(sample.log_weight) * heights
+
+
+def _firsts(watch: Watch, tensors: Sequence[Tensor]) -> list[int]:
+    return [watch.columns(tensor)[0] for tensor in tensors]
+
+
+def _lift(tensor: Tensor) -> Tensor:
+    return tensor.reshape(LENGTH, 1)
+
+
+class _Getter:
+    """A parameter of p (side 0) or of q, or one of several along its last dimension."""
+
+    def __init__(self, side: int, path: str, column: int | None) -> None:
+        self._side, self._get, self._column = side, attrgetter(path), column
+
+    def __call__(self, *sides: Distribution) -> Tensor:
+        tensor: Tensor = self._get(sides[self._side])
+        return tensor if self._column is None else tensor.select(-1, self._column)
+
+
+class UnforeseenError(Exception):
+    """The parameters are not of the kind that the programs were recorded for."""
+
+
+class Programmed(NamedTuple):
+    """An integral of two families, for `expectation.integral_over`.
+
+    Attributes:
+        programs: What is done.
+        layout: What the parameters say.
+    """
+
+    programs: Programs
+    layout: Layout
+
+    @property
+    def log_share(self) -> None:
+        """No mixture."""
+
+    @property
+    def frozen(self) -> bool:
+        """No derivatives."""
+        return True
+
+    @property
+    def in_chunks(self) -> bool:
+        """A program goes through nodes in blocks of its own."""
+        return False
+
+    def part(self, index: Tensor, component: Tensor | None = None, /) -> Programmed:
+        """The same for some elements."""
+        del component
+        centres, widths, kinks, infinite, same = (part.index_select(0, index) for part in self.layout[:5])
+        rest = [value.index_select(0, index) for value in self.layout.rest]
+        return Programmed(self.programs, Layout(centres, widths, kinks, infinite, same, rest))
+
+    def spanned(self, log_size: Integrand, *, follow_q: bool) -> tuple[Span, Tensor]:
+        """A ladder over all marks with the part of it that matters, and the log-size of the integrand at the rungs."""
+        del log_size
+        rungs = ladder(*without_idle(self.layout.centres, self.layout.widths))
+        size, ratio = self.programs.sizes(self.layout, rungs.at)
+        if bool(size.isnan().any()):
+            raise UnforeseenError
+        return falling(rungs, size, ratio if follow_q else None), size
+
+    def kinks(self) -> list[Tensor]:
+        """Coordinates at which a density has no derivative."""
+        return list(torch.split(self.layout.kinks, 1, dim=-1)) if self.programs.kinks else []
+
+    def terms(self, f: Integrand, at: Tensor, log_weight: Tensor) -> tuple[Tensor, Tensor]:
+        """The integrand times the weight of its node, and what its roundings are relative to."""
+        del f
+        return self.programs.terms(self.layout, at, log_weight)
+
+
+_known: dict[tuple[object, ...], Programs | None] = {}
+
+
+def programs_for(
+    p: Distribution, q: Distribution, integrand: Integrand, log_size: Integrand, *, follow_q: bool
+) -> Programs | None:
+    """The programs for two objects; None if there are none."""
+    sides = _structure(p), _structure(q)
+    if sides[0] is None or sides[1] is None or native.library() is None:
+        return None
+    key = (*sides, integrand)
+    if key not in _known:
+        try:
+            with torch.inference_mode(mode=False):
+                _known[key] = Programs(p, q, integrand, log_size, follow_q=follow_q)
+        except (RefusedError, TooLargeError):
+            _known[key] = None
+    return _known[key]
+
+
+def _structure(distribution: Distribution) -> tuple[object, ...] | None:
+    """What a description depends on besides parameters."""
+    if in_family(distribution):
+        return type(distribution), gives_logits(distribution)
+    if type(distribution) is not TransformedDistribution:
+        return None
+    base = _structure(distribution.base_dist)
+    if base is None:
+        return None
+    maps = [_structure_of_map(transform) for transform in distribution.transforms]
+    return None if any(found is None for found in maps) else (TransformedDistribution, *maps, base)
+
+
+def _structure_of_map(transform: Transform) -> tuple[object, ...] | None:
+    """Its class; None for a map that a recording could not follow, or whose numbers it would take for constants."""
+    if isinstance(transform, _InverseTransform):
+        inner = _structure_of_map(transform.inv)
+        return None if inner is None else ("inverse", inner)
+    has_numbers = any(not name.startswith("_") for name in vars(transform))
+    return None if has_numbers or type(transform) not in FOLLOWED else (type(transform),)

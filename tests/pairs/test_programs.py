@@ -1,0 +1,108 @@
+"""Integrals by recorded programs give what torch's operations give, and decline what they were not recorded for."""
+
+from __future__ import annotations
+
+import math
+from unittest import mock
+
+import pytest
+import torch
+from torch import Tensor
+from torch import distributions as d
+from torch.distributions import Distribution
+from torch.distributions import transforms as maps
+
+from kullback import kl_divergence
+from kullback.kernels import native
+from kullback.kernels.pointwise import Pointwise
+from kullback.pairs import univariate
+from kullback.pairs.univariate import kl_by_integral
+
+pytestmark = pytest.mark.skipif(native.library() is None, reason="programs are native")
+
+
+def t(*values: float) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def by_torch(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
+    with mock.patch.object(univariate, "_by_programs", return_value=None):
+        return kl_by_integral(p, q)
+
+
+# Each pair in elements of very different kinds: narrow, wide, far apart, nearly equal, infinite.
+PAIRS = {
+    "Beta ‖ Kumaraswamy": (
+        d.Beta(t(2.0, 300.0, 0.1, 1.0), t(3.0, 2e4, 0.2, 2.0)),
+        d.Kumaraswamy(t(1.5, 40.0, 2.0, 1.0), t(2.0, 0.5, 2.0, 2.0 + 1e-2)),
+    ),
+    "Gamma ‖ Cauchy": (d.Gamma(t(2.0, 1e6, 0.05), t(1.0, 1e-3, 1e8)), d.Cauchy(t(0.0, 1e9, 3.0), t(1.0, 1e-3, 1e-8))),
+    "StudentT ‖ Laplace": (d.StudentT(t(0.5, 1.0, 3.0, 1e4)), d.Laplace(t(0.0, 0.0, 1e6, 0.1), t(1.0, 1.0, 1.0, 0.7))),
+    "Pareto ‖ GeneralizedPareto": (
+        d.Pareto(t(1.0, 2.0), t(3.0, 0.7)),
+        d.GeneralizedPareto(t(0.0, 0.0), t(1.0, 5.0), t(0.3, -0.1)),
+    )
+    if hasattr(d, "GeneralizedPareto")
+    else (d.Pareto(t(1.0), t(3.0)), d.FisherSnedecor(t(4.0), t(5.0))),
+    "Uniform ‖ VonMises": (d.Uniform(t(-1.0, -4.0), t(2.0, 1.0)), d.VonMises(t(0.3, 0.0), t(2.0, 1.0))),
+    "InverseGamma ‖ Gumbel": (d.InverseGamma(t(3.0, 0.5), t(2.0, 2.0)), d.Gumbel(t(1.0, 0.0), t(1.0, 2.0))),
+    "tanh of Normal ‖ Uniform": (
+        d.TransformedDistribution(d.Normal(t(0.2, 4.0), t(1.1, 1e-3)), [maps.TanhTransform()]),
+        d.Uniform(t(-1.0, -1.0), t(1.0, 2.0)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_agrees_with_torchs_operations(name: str) -> None:
+    p, q = PAIRS[name]
+    found, expected = univariate._by_programs(p, q), by_torch(p, q)
+    assert found is not None
+    torch.testing.assert_close(found[0], expected[0].expand_as(found[0]), rtol=1e-11, atol=0)
+    assert not found[0].isnan().any()
+    assert (found[1] < 1e-10 * found[0].clamp_min(1e-4)).logical_or(found[0].isinf()).all()
+
+
+def test_one_element_and_many_shapes() -> None:
+    p, q = d.Beta(t(2.0)[0], t(3.0)[0]), d.Weibull(t(1.0)[0], t(1.7)[0])
+    one = kl_by_integral(p, q)[0]
+    assert one.shape == ()
+    wide = kl_by_integral(p.expand([2, 1]), q.expand([3]))[0]
+    torch.testing.assert_close(wide, one.expand(2, 3), rtol=1e-14, atol=0)
+    assert kl_divergence(p.expand([0]), q).shape == (0,)
+
+
+def test_conditions_of_the_example_do_not_stick() -> None:
+    """Supports that begin together in the first call, apart in the second, and overlap only partly in the third."""
+    target = d.Gumbel(t(0.0), t(1.0))
+    for low, high in ((0.0, 1.0), (5.0, 6.0), (-1e8, 1e8), (1e-30, 1e-20)):
+        p = d.Uniform(t(low), t(high))
+        torch.testing.assert_close(kl_by_integral(p, target)[0], by_torch(p, target)[0], rtol=1e-11, atol=0)
+    for loc in (0.0, -1.0, 0.5):
+        p = d.Pareto(t(1.0), t(3.0))
+        q = d.TransformedDistribution(d.Gamma(t(2.0), t(1.0)), [maps.AffineTransform(t(loc), t(1.0))])
+        assert kl_by_integral(p, q)[0].isfinite().all()
+    q = d.TransformedDistribution(d.Gamma(t(2.0), t(1.0)), [maps.AffineTransform(t(2.0), t(1.0))])
+    assert kl_by_integral(d.Pareto(t(1.0), t(3.0)), q)[0].item() == math.inf
+
+
+def test_gradients_are_asked_of_torch() -> None:
+    a = t(2.0).requires_grad_()
+    p, q = d.Beta(a, t(3.0)), d.Weibull(t(1.0), t(1.7))
+    assert univariate._by_programs(p, q) is None
+    value = kl_by_integral(p, q)[0]
+    assert torch.autograd.grad(value.sum(), a)[0].isfinite().all()
+    with torch.no_grad():
+        torch.testing.assert_close(kl_by_integral(p, q)[0], value.detach(), rtol=1e-12, atol=0)
+
+
+def test_pointwise_is_its_formula_with_two_derivatives() -> None:
+    def formula(z: Tensor, scale: Tensor) -> Tensor:
+        return torch.where(z > 0, torch.exp(-((z / scale) ** 2) / 2), torch.log1p(z * z) * scale)
+
+    native_form = Pointwise(formula)
+    z, scale = torch.linspace(-2, 2, 40, dtype=torch.float64).reshape(2, 20), t(0.5, 2.0).unsqueeze(-1)
+    torch.testing.assert_close(native_form(z, scale), formula(z, scale), rtol=1e-14, atol=0)
+    assert torch.autograd.gradcheck(native_form, (z.requires_grad_(), scale.requires_grad_()))
+    assert torch.autograd.gradgradcheck(native_form, (z, scale))
+    torch.testing.assert_close(torch.vmap(native_form)(z, scale), formula(z, scale), rtol=1e-14, atol=0)
