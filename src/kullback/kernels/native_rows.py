@@ -60,13 +60,15 @@ class NativeRows:
     """One function of two rows in native code: KL(p || q), or A KL(p || m) + B KL(q || m) with m = αp + (1-α)q.
 
     Args:
+        name: What the compiler calls it.
         mixture: For the second, from the options of the function to α, A, B; α next to 0 or 1 is not served.
 
     Attributes:
         remembered: Requests that were made for tensors of some shape and dtype, or None for such as are not served.
     """
 
-    def __init__(self, mixture: Callable[..., tuple[float, float, float]] | None = None) -> None:
+    def __init__(self, name: str, mixture: Callable[..., tuple[float, float, float]] | None = None) -> None:
+        self.name = name
         self.mixture = mixture
         self.library = native.library()
         self.remembered: dict[tuple[Any, ...], Request | None] = {}
@@ -75,6 +77,12 @@ class NativeRows:
         """Whether native code gives what the reference gives for these tensors."""
         (p, q), (of_p, of_q) = tensors, encodings
         return enabled and self._knows(p.dtype, of_p, q.dtype, of_q, options) and is_plain(p) and is_plain(q)
+
+    def serves_graph(self, tensors: Sequence[Tensor], encodings: Sequence[Encoding], options: Sequence[Any]) -> bool:
+        """The same of tensors that stand for others in a graph that is being made."""
+        (p, q), (of_p, of_q) = tensors, encodings
+        dense = all(t.device.type == "cpu" and t.layout is torch.strided for t in tensors)
+        return enabled and dense and self._knows(p.dtype, of_p, q.dtype, of_q, options)
 
     def dense_request(
         self,
@@ -192,9 +200,10 @@ def _pack(  # noqa: PLR0917 - by position: keywords would take a tenth of the ti
     return packed if layout is None and keep is None else _Held(packed, (layout, keep))
 
 
-def statistics_for(batch: torch.Size) -> Tensor:
-    """Room for what a forward pass leaves to the backward pass."""
-    return torch.empty(batch.numel() * _STATISTICS, dtype=torch.float64)
+def statistics_for(batch: torch.Size, like: Tensor | None = None) -> Tensor:
+    """Room for what a forward pass leaves to the backward pass; on the device of `like`, if that is given."""
+    device = None if like is None else like.device
+    return torch.empty(math.prod(batch) * _STATISTICS, dtype=torch.float64, device=device)
 
 
 class _Held(bytes):
