@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-ABI_VERSION = 7
+ABI_VERSION = 8
 
 _FILE_NAMES = {"win32": "libkullback_native.dll", "darwin": "libkullback_native.dylib"}
 

@@ -91,16 +91,12 @@ class RowOp:
         batch = batch_shape(*tensors)
         if torch.compiler.is_compiling():
             followed = True
-            if (
-                self.native is not None
-                and not transform_active()
-                and self.native.serves_graph(tensors, encodings, options)
-            ):
+            if self.native is not None and not transform_active() and self.native.serves_graph(tensors, options):
                 return row_library.library_rows(self.native.name, tensors, Request(encodings, batch, options, keep))
         else:
             followed = transform_active() or tracer_active()
         recorded = not followed and torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-        if not followed and self.native is not None and self.native.serves(tensors, encodings, options):
+        if not followed and self.native is not None and self.native.serves(tensors, options):
             return self.in_native(tensors, Request(encodings, batch, options, keep, tolerances), check, recorded)
         if check is not None:
             check()
