@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,6 +16,7 @@ from benchmarks.registry import SUBJECT, Case, discover
 
 if TYPE_CHECKING:
     from benchmarks.report import Report, Row
+    from benchmarks.timing import Clock
 
 Tick = Callable[[str], None]
 TIMED = {"ok", "wrong"}
@@ -40,7 +43,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{found.group:<12} {found.name:<24} {', '.join(found.sizes)}\n{'':<12} {found.summary}")
         return 0
     repeats = 3 if options.quick else options.repeats
-    report = run_cases(cases, repeats=repeats, size=options.size, memory=options.memory, progress=True)
+    report = run_cases(
+        cases,
+        repeats=repeats,
+        size=options.size,
+        memory=options.memory,
+        progress=True,
+        budget=options.budget,
+        clock=time.process_time if options.processor_time else time.perf_counter,
+    )
     markdown = report.to_markdown()
     print(markdown)
     if options.markdown:
@@ -60,6 +71,8 @@ def run_cases(
     memory: bool = False,
     progress: bool = False,
     min_seconds: float = 5e-3,
+    budget: float = math.inf,
+    clock: Clock = time.perf_counter,
 ) -> Report:
     """Run cases at all their sizes (or the one labelled `size`) and collect the rows."""
     from rich.console import Console
@@ -84,7 +97,16 @@ def run_cases(
             def tick(name: str, title: str = f"{found.name}, {label}") -> None:
                 display.update(task, advance=1, description=f"{title}: {name}", refresh=True)
 
-            report.rows += run_size(found, label, repeats=repeats, memory=memory, tick=tick, min_seconds=min_seconds)
+            report.rows += run_size(
+                found,
+                label,
+                repeats=repeats,
+                memory=memory,
+                tick=tick,
+                min_seconds=min_seconds,
+                budget=budget,
+                clock=clock,
+            )
     return report
 
 
@@ -96,6 +118,8 @@ def run_size(
     memory: bool = False,
     tick: Tick = lambda _: None,
     min_seconds: float = 5e-3,
+    budget: float = math.inf,
+    clock: Clock = time.perf_counter,
 ) -> list[Row]:
     """Gate, warm up, time and compare all contenders of one case at one size."""
     import torch
@@ -108,7 +132,7 @@ def run_size(
     rows = {name: Row(found.name, found.group, label, name, "ok") for name in found.contenders}
     _pass_gate(found, state, rows, tick)
     runnable = {name: partial(found.contenders[name].run, state) for name, row in rows.items() if row.status in TIMED}
-    samples = interleave(runnable, repeats=repeats, min_seconds=min_seconds, tick=tick)
+    samples = interleave(runnable, repeats=repeats, min_seconds=min_seconds, budget=budget, clock=clock, tick=tick)
     subject_is_right = SUBJECT in rows and rows[SUBJECT].status == "ok"
     for name, sample in samples.items():
         rows[name].seconds = spread(sample)
@@ -159,6 +183,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--size", metavar="S", help="only the size with this label")
     parser.add_argument("--threads", metavar="N", type=int, help="torch threads (default: torch's own choice)")
     parser.add_argument("--repeats", metavar="R", type=int, default=15, help="rounds (default: 15)")
+    parser.add_argument(
+        "--budget", metavar="S", type=float, default=4.0, help="seconds a size, if five rounds fit (default: 4)"
+    )
+    parser.add_argument(
+        "--processor-time",
+        action="store_true",
+        help="time of this process instead of the clock on the wall: for a busy machine, with --threads 1",
+    )
     parser.add_argument("--quick", action="store_true", help="three rounds: a first look, in a fifth of the time")
     parser.add_argument("--memory", action="store_true", help="also measure peak memory, each in its own process")
     parser.add_argument("--json", metavar="F", type=Path, help="write the report as JSON")

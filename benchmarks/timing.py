@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 Clock = Callable[[], float]
 Thunk = Callable[[], object]
+_FEWEST = 5  # rounds
 
 
 class Spread(NamedTuple):
@@ -63,18 +65,23 @@ def interleave(
     *,
     repeats: int,
     min_seconds: float = 5e-3,
+    budget: float = math.inf,
     clock: Clock = time.perf_counter,
     tick: Callable[[str], None] = lambda _: None,
 ) -> dict[str, list[float]]:
     """Time all contenders round robin; samples[name][r] is the seconds per call of `name` in round r.
 
     One round times every contender once, so that drift (frequency, neighbours, heat) hits all alike; each round
-    starts with the next contender, so that none always inherits the caches of the same predecessor.
+    starts with the next contender, so that none always inherits the caches of the same predecessor. After `budget`
+    seconds no further round is started, unless there were fewer than five.
     """
     names = list(thunks)
     loops = {name: inner_loops(thunks[name], min_seconds=min_seconds, clock=clock) for name in names}
     samples: dict[str, list[float]] = {name: [] for name in names}
+    began = clock()
     for round_ in range(repeats):
+        if round_ >= _FEWEST and clock() - began > budget:
+            break
         start = round_ % len(names) if names else 0
         for name in names[start:] + names[:start]:
             samples[name].append(seconds_per_call(thunks[name], loops[name], clock=clock))

@@ -16,6 +16,7 @@ from benchmarks.registry import case
 LARGE = {"256 x 65536": (256, 65_536), "256 x 131072": (256, 131_072), "4096 x 1024": (4096, 1024)}
 SMALL = {"65536 x 64": (65_536, 64), "64 x 1000": (64, 1000), "32 x 10": (32, 10), "1 x 10": (1, 10)}
 SOME = {"256 x 65536": (256, 65_536), "4096 x 1024": (4096, 1024)}
+ALL = {**SOME, "65536 x 64": (65_536, 64)}
 SHARE = 0.1  # of p in the mixture of skew_kl
 
 
@@ -78,13 +79,13 @@ def mixed_backward(size: tuple[int, int]) -> State:
     return State(a.softmax(-1), b)
 
 
-@case("rows-js", group="rows", sizes=SOME, rtol=1e-5)
+@case("rows-js", group="rows", sizes=ALL, rtol=1e-5)
 def jensen_shannon(size: tuple[int, int]) -> State:
     """The Jensen-Shannon divergence of two float32 tensors of logits; in torch with logaddexp for the mixture."""
     return draw(size)
 
 
-@case("rows-skew-kl", group="rows", sizes=SOME, rtol=1e-5)
+@case("rows-skew-kl", group="rows", sizes=ALL, rtol=1e-5)
 def skewed(size: tuple[int, int]) -> State:
     """KL(p || 0.1 p + 0.9 q) of two float32 tensors of logits."""
     return draw(size)
@@ -96,8 +97,15 @@ def jensen_shannon_backward(size: tuple[int, int]) -> State:
     return draw(size)
 
 
+@case("rows-entropy", group="rows", sizes=SOME, rtol=1e-6)
+def entropy(size: tuple[int, int]) -> State:
+    """The entropy of a float32 tensor of logits."""
+    return draw(size)
+
+
 def blocks(state: State) -> Any:
-    return zip(state.a.split(16), state.b.split(16), strict=True)
+    rows = max(16, 4_194_304 // state.a.shape[-1])  # 32 MB of float64: many short rows at once
+    return zip(state.a.split(rows), state.b.split(rows), strict=True)
 
 
 def truth_of_rows(log_p: torch.Tensor, log_q: torch.Tensor) -> torch.Tensor:
@@ -279,7 +287,7 @@ VIEWS = ("Logits", "LogProbs", "Probs")
 
 
 def add_mixed_case(view_p: str, view_q: str) -> None:
-    @case(f"rows-{view_p}-{view_q}".lower(), group="rows", sizes=SOME, rtol=1e-6)
+    @case(f"rows-{view_p}-{view_q}".lower(), group="rows", sizes=ALL, rtol=1e-6)
     def mixed(size: tuple[int, int]) -> State:
         a, b = draw(size)
         return State(hold(a, view_p), hold(b, view_q))
@@ -298,6 +306,24 @@ mixed_backward.contender("kullback", needs=("kullback:kl", "kullback:Probs"))(
     with_gradient(ours_mixed("Probs", "Logits"))
 )
 mixed_backward.contender("torch eager")(with_gradient(mixed_textbook("Probs", "Logits")))
+
+
+def entropy_textbook(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    del b
+    log_p = F.log_softmax(a, -1)
+    return -(log_p.exp() * log_p).sum(-1)
+
+
+def ours_entropy(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    import kullback
+
+    del b
+    return kullback.entropy(kullback.Logits(a))
+
+
+entropy.truth(in_double(entropy_textbook))
+entropy.contender("kullback", needs=("kullback:entropy", "kullback:Logits"))(plainly(ours_entropy))
+entropy.contender("torch eager")(plainly(entropy_textbook))
 
 jensen_shannon.truth(in_double(js_textbook))
 jensen_shannon.contender("kullback", needs=("kullback:js", "kullback:Logits"))(plainly(ours_js))

@@ -9,6 +9,8 @@ namespace kullback {
 enum class RowFunction : int64_t {
     kKl = 0,       // KL(p || q)
     kMixture = 1,  // A KL(p || m) + B KL(q || m), m = share p + (1 - share) q, 0 < share < 1
+    kCrossEntropy = 2,  // -sum p log q; with the same side twice the entropy, which has one gradient, to p
+    kLogSum = 3,        // the log of the sum of the weights of p; q is the same side
 };
 
 // One side: how its rows lie and what their numbers mean.
@@ -28,7 +30,8 @@ struct RowStatistics {
     double gap, gap_low;        // log of the ratio of these sums, b's over a's, as an unevaluated sum
     double kl;                  // KL(p || q)
     double value;               // of the function
-    double mean[2];             // of a mixture: the means of its derivatives with respect to p and q
+    double mean[2];             // of a mixture: the means of its derivatives with respect to p and q; of a
+                                // cross-entropy: E_p b, as an unevaluated sum
     int64_t state;              // of RowState, added up
 };
 
@@ -64,6 +67,8 @@ struct RowsCall {
 };
 
 inline bool is_mixture(const RowsCall& call) { return call.function == int64_t(RowFunction::kMixture); }
+inline bool is_entropy(const RowsCall& call) { return call.function >= int64_t(RowFunction::kCrossEntropy); }
+inline bool is_one_sided(const RowsCall& call) { return is_entropy(call) && call.data[0] == call.data[1]; }
 
 // Rows [begin, end). The forward pass returns 1 for a row of p, 2 for a row of q that may break the rules of its view, added
 // up.

@@ -65,7 +65,11 @@ template <class T>
 inline Vector<T> to_weight(const Normalised<T>& is, Vector<T> a, Vector<T> b, Vector<T> v) {
     const Mask<T> q_larger = v > T(0);
     const Vector<T> less_one = expm1_below<T>(q_larger ? -v : v);
-    return q_larger ? -less_one : is.p(a) * less_one / is.q(b);
+    const Vector<T> q = is.q(b);
+    // Where q is below the normal numbers, p/q = e^-v may still be within range.
+    const T most = sizeof(T) == 4 ? T(88) : T(709);
+    const Vector<T> ratio = -v > most ? fill(kInfinity<T>) : scaled_exp<T>(-v, Vector<T>{});
+    return q_larger ? -less_one : less_one * (q > T(0) ? is.p(a) / q : ratio);
 }
 
 // One over the sum of a side's weights.
@@ -111,6 +115,54 @@ struct Balances {
     Mask<T> faint{};
 };
 
+// What a pass finds of one class for one side: what is summed to tell how well the centre is known, what is compared with that, and
+// what is written.
+template <class T>
+struct Entry {
+    Vector<T> counted{}, size{}, written{};
+};
+
+template <class T>
+struct Entries {
+    Entry<T> p, q;
+};
+
+// Writes the gradients of a row: of(x, y, what y - x misses) gives the entries of a vector of classes.
+template <class T, bool kHasMask, bool kToP, bool kToQ, bool kLinearP = false, bool kLinearQ = false, class Of>
+Balances<T> write_gradients(const RowPair<T>& row, T grad, const Writer<T>& to_p, const Writer<T>& to_q, Of&& of) {
+    using V = Vector<T>;
+    Balances<T> found;
+    alignas(64) T buffers[2][kBlock];
+    const auto work = [&](const T* a, const T* b, int64_t count, int64_t at, const T* low = nullptr) {
+        T* const grad_p = kToP ? to_p.block(at, count, buffers[0]) : nullptr;
+        T* const grad_q = kToQ ? to_q.block(at, count, buffers[1]) : nullptr;
+        Balances<T> block;
+        for (int64_t i = 0; i < rounded_up<T>(count); i += kGroup<T>) {
+            V sum_p{}, sum_q{}, largest_p{}, largest_q{};
+#pragma GCC unroll 4
+            for (int64_t k = i; k < i + kGroup<T>; k += Lanes<T>::kCount) {
+                const Entries<T> g = of(load_lanes(a + k), load_lanes(b + k), missing_at(low, k));
+                if constexpr (kToP) {
+                    sum_p += g.p.counted, largest_p = larger(magnitude_of(g.p.size), largest_p);
+                    store_lanes(g.p.written * grad, grad_p + k);
+                }
+                if constexpr (kToQ) {
+                    sum_q += g.q.counted, largest_q = larger(magnitude_of(g.q.size), largest_q);
+                    store_lanes(g.q.written * grad, grad_q + k);
+                }
+            }
+            if constexpr (kToP) block.p.add(sum_p, largest_p);
+            if constexpr (kToQ) block.q.add(sum_q, largest_q);
+        }
+        found.p.add(block.p), found.q.add(block.q);
+        if constexpr (kToP) to_p.finish(grad_p, at, count, buffers[0]);
+        if constexpr (kToQ) to_q.finish(grad_q, at, count, buffers[1]);
+    };
+    if constexpr (!kLinearP && !kLinearQ) row.template each_exact_block<kHasMask>(work);
+    else row.template each_block<kHasMask, kLinearP, kLinearQ>(work);
+    return found;
+}
+
 // Probabilities and w in passes over log-weights and over weights.
 template <class T, bool kLinearP, bool kLinearQ>
 struct Classes {
@@ -132,8 +184,8 @@ struct Classes {
         else return is.q(y);
     }
     Mask<T> in_p(Vector<T> x) const { return x > (kLinearP ? T(0) : T(-1e29)); }
-    Vector<T> centred(Vector<T> x, Vector<T> y) const {
-        if constexpr (kFromLogs) return mean.log_ratio(x, y);
+    Vector<T> centred(Vector<T> x, Vector<T> y, Vector<T> missing) const {
+        if constexpr (kFromLogs) return mean.log_ratio(x, y, missing);
         else return in_p(x) ? mean.less(log_weight_ratio<T, kLinearP, kLinearQ>(x, y)) : Vector<T>{};
     }
 };
@@ -144,63 +196,48 @@ Balances<T> gradient_pass(const RowPair<T>& row, const RowStatistics& s, const D
                           const Writer<T>& to_p, const Writer<T>& to_q, bool p_linear, bool q_linear) {
     using V = Vector<T>;
     using M = Mask<T>;
-    constexpr int kCount = Lanes<T>::kCount;
     const Classes<T, kLinearP, kLinearQ> classes(s, centre);
     const Normalised<T>& is = classes.is;
     const T per_p = one_over_sum<T>(s, 0), per_q = one_over_sum<T>(s, 1);
-    Balances<T> found;
-    alignas(64) T buffers[2][kBlock];
-    row.template each_block<kHasMask, kLinearP, kLinearQ>([&](const T* a, const T* b, int64_t count, int64_t at) {
-        T* grad_p = kToP ? to_p.block(at, count, buffers[0]) : nullptr;
-        T* grad_q = kToQ ? to_q.block(at, count, buffers[1]) : nullptr;
-        Balances<T> block;
-        for (int64_t i = 0; i < rounded_up<T>(count); i += kGroup<T>) {
-            V sum_p{}, sum_q{}, largest_p{}, largest_q{};
-#pragma GCC unroll 4
-            for (int64_t k = i; k < i + kGroup<T>; k += kCount) {
-                const V x = load_lanes(a + k), y = load_lanes(b + k);
-                M in_p{}, in_q{};
-                if constexpr (kHasMask) in_p = x > -kInfinity<T>, in_q = y > -kInfinity<T>;
-                if constexpr (kToP) {
-                    V w = classes.centred(x, y);
-                    if constexpr (kHasMask) w = in_p & in_q ? w : V{};
-                    const V p = classes.p(x), g = p * w;
-                    if constexpr (kLinearP) found.faint |= (x > T(0)) & (x < Format<T>::kSmallestNormal);
-                    sum_p += g, largest_p = larger(magnitude_of(p_linear ? w : g), largest_p);
-                    store_lanes((p_linear ? w * per_p : g) * -grad, grad_p + k);
-                }
-                if constexpr (kToQ && !classes.kFromLogs) {
-                    const V p = classes.p(x), q = classes.q(y), g = q - p;
-                    V size = g, counted = g;
-                    if constexpr (kLinearQ) {
-                        const M present = classes.in_p(x);
-                        found.faint |= present & (q < T(1e-30));
-                        size = present ? g / q : fill(T(1)), counted = present ? size : V{};
-                    }
-                    sum_q += g, largest_q = larger(magnitude_of(counted), largest_q);
-                    found.most = larger(larger(p, q), found.most);
-                    store_lanes((kLinearQ ? size * per_q : size) * grad, grad_q + k);
-                } else if constexpr (kToQ) {
-                    V v = is.log_ratio(x, y);
-                    if constexpr (kHasMask) v = in_p ? (in_q ? v : V{}) : fill(kInfinity<T>);
-                    V g = excess_of_q(is, x, y, v);
-                    if constexpr (kHasMask) g = in_q ? g : V{};
-                    V size = g;
-                    if (q_linear) {
-                        size = to_weight(is, x, y, v);
-                        if constexpr (kHasMask) size = in_q | ~in_p ? size : V{};
-                    }
-                    sum_q += g, largest_q = larger(magnitude_of(size), largest_q);
-                    store_lanes((q_linear ? size * per_q : g) * grad, grad_q + k);
-                }
+    V most{};
+    M faint{};
+    Balances<T> found = write_gradients<T, kHasMask, kToP, kToQ, kLinearP, kLinearQ>(
+        row, grad, to_p, to_q, [&](V x, V y, V missing) {
+            Entries<T> to;
+            M in_p{}, in_q{};
+            if constexpr (kHasMask) in_p = x > -kInfinity<T>, in_q = y > -kInfinity<T>;
+            if constexpr (kToP) {
+                V w = classes.centred(x, y, missing);
+                if constexpr (kHasMask) w = in_p & in_q ? w : V{};
+                const V g = classes.p(x) * w;
+                if constexpr (kLinearP) faint |= (x > T(0)) & (x < Format<T>::kSmallestNormal);
+                to.p = {g, p_linear ? w : g, -(p_linear ? w * per_p : g)};
             }
-            if constexpr (kToP) block.p.add(sum_p, largest_p);
-            if constexpr (kToQ) block.q.add(sum_q, largest_q);
-        }
-        found.p.add(block.p), found.q.add(block.q);
-        if constexpr (kToP) to_p.finish(grad_p, at, count, buffers[0]);
-        if constexpr (kToQ) to_q.finish(grad_q, at, count, buffers[1]);
-    });
+            if constexpr (kToQ && !classes.kFromLogs) {
+                const V p = classes.p(x), q = classes.q(y), g = q - p;
+                V size = g, counted = g;
+                if constexpr (kLinearQ) {
+                    const M present = classes.in_p(x);
+                    faint |= present & (q < T(1e-30));
+                    size = present ? g / q : fill(T(1)), counted = present ? size : V{};
+                }
+                most = larger(larger(p, q), most);
+                to.q = {g, counted, kLinearQ ? size * per_q : size};
+            } else if constexpr (kToQ) {
+                V v = is.log_ratio(x, y, missing);
+                if constexpr (kHasMask) v = in_p ? (in_q ? v : V{}) : fill(kInfinity<T>);
+                V g = excess_of_q(is, x, y, v);
+                if constexpr (kHasMask) g = in_q ? g : V{};
+                V size = g;
+                if (q_linear) {
+                    size = to_weight(is, x, y, v);
+                    if constexpr (kHasMask) size = in_q | ~in_p ? size : V{};
+                }
+                to.q = {g, size, q_linear ? size * per_q : g};
+            }
+            return to;
+        });
+    found.most = most, found.faint = faint;
     return found;
 }
 

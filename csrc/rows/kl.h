@@ -30,14 +30,15 @@ struct Centre {
 
     // b - a less the centre. b - a is kept exactly: where both sides carry a large common shift, its rounding would take the
     // result away.
-    Vector<T> log_ratio(Vector<T> a, Vector<T> b) const {
-        const Vector<T> v = log_ratio_unless_tied(a, b);
+    Vector<T> log_ratio(Vector<T> a, Vector<T> b, Vector<T> missing = Vector<T>{}) const {
+        const Vector<T> v = log_ratio_unless_tied(a, b, missing);
         return magnitude_of(v) <= unknown ? Vector<T>{} : v;
     }
 
-    Vector<T> log_ratio_unless_tied(Vector<T> a, Vector<T> b) const {
+    // missing: what b - a lacks.
+    Vector<T> log_ratio_unless_tied(Vector<T> a, Vector<T> b, Vector<T> missing = Vector<T>{}) const {
         const Difference<Vector<T>> u = exact_difference(b, a);
-        return (u.high - high) + (u.low - low);
+        return (u.high - high) + ((u.low + missing) - low);
     }
 };
 
@@ -57,8 +58,15 @@ struct Normalised {
 
     Vector<T> p(Vector<T> a) const { return scaled_exp<T>(a, fill(scale_p)) * over_p; }
     Vector<T> q(Vector<T> b) const { return scaled_exp<T>(b, fill(scale_q)) * over_q; }
-    Vector<T> log_ratio(Vector<T> a, Vector<T> b) const { return gap.log_ratio(a, b); }
+    Vector<T> log_ratio(Vector<T> a, Vector<T> b, Vector<T> missing = Vector<T>{}) const { return gap.log_ratio(a, b, missing); }
 };
+
+// Of what b - a misses in a block (null: nothing); only rows of doubles miss anything.
+template <class T>
+inline Vector<T> missing_at(const T* low, int64_t k) {
+    if constexpr (sizeof(T) == 8) return low == nullptr ? Vector<T>{} : load_lanes(low + k);
+    else return Vector<T>{};
+}
 
 // q - p as the larger of the two times 1 - e^-|v|: one exponential of a log-weight, nothing overflows or cancels.
 template <class T>
@@ -93,14 +101,14 @@ Moments second_pass(const RowPair<T>& row, const RowStatistics& statistics) {
     constexpr int kCount = Lanes<T>::kCount;
     const Normalised<T> is(statistics);
     Accumulator<T> excess, mean;
-    row.template each_block<kHasMask>([&](const T* a, const T* b, int64_t count, int64_t) {
+    row.template each_exact_block<kHasMask>([&](const T* a, const T* b, int64_t count, int64_t, const T* low) {
         Accumulator<T> block_excess, block_mean;
         for (int64_t i = 0; i < rounded_up<T>(count); i += kGroup<T>) {
             V sum_excess{}, sum_mean{};
 #pragma GCC unroll 4
             for (int j = 0; j < 4; ++j) {
                 const V x = load_lanes(a + i + j * kCount), y = load_lanes(b + i + j * kCount);
-                V p = is.p(x), v = is.log_ratio(x, y);
+                V p = is.p(x), v = is.log_ratio(x, y, missing_at(low, i + j * kCount));
                 M far = magnitude_of(v) > T(1);
                 if constexpr (kHasMask) {
                     const M in_p = x > -kInfinity<T>, in_q = y > -kInfinity<T>;
@@ -131,14 +139,14 @@ void refine_gap(const RowPair<T>& row, RowStatistics& s) {
     for (int round = 0; round < 2; ++round) {
         const Normalised<T> is(s);
         Accumulator<T> growth;
-        row.template each_block<kHasMask>([&](const T* a, const T* b, int64_t count, int64_t) {
+        row.template each_exact_block<kHasMask>([&](const T* a, const T* b, int64_t count, int64_t, const T* low) {
             Accumulator<T> block;
             for (int64_t i = 0; i < rounded_up<T>(count); i += kGroup<T>) {
                 V sum{};
 #pragma GCC unroll 4
                 for (int64_t k = i; k < i + kGroup<T>; k += kCount) {
                     const V x = load_lanes(a + k), y = load_lanes(b + k);
-                    V v = is.log_ratio(x, y);
+                    V v = is.log_ratio(x, y, missing_at(low, k));
                     if constexpr (kHasMask) {
                         const M in_p = x > -kInfinity<T>, in_q = y > -kInfinity<T>;
                         v = in_p ? (in_q ? v : fill(-kInfinity<T>)) : fill(kInfinity<T>);

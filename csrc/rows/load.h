@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../math/half.h"
-#include "../math/log.h"
+#include "../math/log_low.h"
 #include "call.h"
 #include "lanes.h"
 
@@ -43,10 +43,28 @@ template <class T, bool kLinear>
 inline constexpr Fetch<T> kFetchers[] = {fetch<double, T, kLinear>, fetch<float, T, kLinear>, fetch<Float16, T, kLinear>,
                                          fetch<Bfloat16, T, kLinear>};
 
+using FetchLow = void (*)(const void* row, int64_t at, int64_t stride, int64_t count, double smoothing, double sign, double* low);
+
+// Adds to `low`, times `sign`, what the rounded logarithms of weights miss.
+template <class S>
+void fetch_low(const void* row, int64_t at, int64_t stride, int64_t count, double smoothing, double sign, double* __restrict low) {
+    const S* __restrict source = static_cast<const S*>(row) + at * stride;
+    for (int64_t i = 0; i < count; ++i) {
+        const double weight = load<double>(source[i * stride]);
+        double sum = weight, rounded = 0;
+        add_exactly(sum, smoothing, rounded);
+        const double missing = log_missing(sum, log_of(sum)) + rounded / sum;
+        low[i] += sum > 0 ? sign * missing : 0.0;
+    }
+}
+
+inline constexpr FetchLow kLowFetchers[] = {fetch_low<double>, fetch_low<float>, fetch_low<Float16>, fetch_low<Bfloat16>};
+
 inline int64_t element_size(int64_t dtype) { return dtype == 0 ? 8 : dtype == 1 ? 4 : 2; }
 
-// Whether a side of weights is handed out as their logarithms or as it is.
-enum class Weights { kAsLogs, kAsTheyAre };
+// Whether a side of weights is handed out as their logarithms or as it is. Exact logarithms, with what rounding took from them, are
+// for rows of doubles that are nearly equal.
+enum class Weights { kAsLogs, kAsExactLogs, kAsTheyAre };
 
 // Reads one side of one row; `row` points at its first element.
 template <class T>
@@ -54,7 +72,8 @@ class Reader {
   public:
     Reader(const RowsSide& side, const void* data, int64_t first, double shift, Weights weights)
         : row_(static_cast<const char*>(data) + first * element_size(side.dtype)), stride_(side.class_stride) {
-        const bool take_logs = side.linear && weights == Weights::kAsLogs;
+        const bool take_logs = side.linear && weights != Weights::kAsTheyAre;
+        low_ = side.linear && weights == Weights::kAsExactLogs ? kLowFetchers[side.dtype] : nullptr;
         offset_ = take_logs ? side.smoothing : side.linear ? -side.smoothing : shift;
         fetch_ = take_logs ? kFetchers<T, true>[side.dtype] : kFetchers<T, false>[side.dtype];
         in_place_ = !take_logs && stride_ == 1 && offset_ == 0.0 && element_size(side.dtype) == int64_t(sizeof(T));
@@ -69,16 +88,22 @@ class Reader {
         return buffer;
     }
 
+    bool has_low() const { return low_ != nullptr; }
+    void add_low(int64_t at, int64_t count, double sign, double* low) const {
+        if (low_ != nullptr) low_(row_, at, stride_, count, offset_, sign, low);
+    }
+
   private:
     const char* row_;
     int64_t stride_;
+    FetchLow low_;
     double offset_;
     Fetch<T> fetch_;
     bool in_place_;
 };
 
 // Both sides of a row. work(a, b, count, at): `count` elements from `at`, padded to whole groups with classes that
-// have no weight on either side.
+// have no weight on either side. each_exact_block: work(a, b, count, at, low), b - a misses `low` (null: nothing).
 template <class T>
 class RowPair {
   public:
@@ -87,6 +112,23 @@ class RowPair {
         : p_(call.sides[0], call.data[0], first_p, shift[0], weights),
           q_(call.sides[1], call.data[1], first_q, shift[1], weights),
           classes_(call.classes) {}
+
+    template <bool kHasMask, class Work>
+    void each_exact_block(Work&& work) const {
+        if constexpr (sizeof(T) == 8) {
+            if (p_.has_low() || q_.has_low()) {
+                alignas(64) double low[kBlock];
+                each_block<kHasMask>([&](const T* a, const T* b, int64_t count, int64_t at) {
+                    for (int64_t i = 0; i < rounded_up<T>(count); ++i) low[i] = 0;
+                    p_.add_low(at, count, -1, low), q_.add_low(at, count, 1, low);
+                    work(a, b, count, at, low);
+                });
+                return;
+            }
+        }
+        each_block<kHasMask>(
+            [&](const T* a, const T* b, int64_t count, int64_t at) { work(a, b, count, at, static_cast<const T*>(nullptr)); });
+    }
 
     // kLinearP, kLinearQ: which sides are handed out as weights.
     template <bool kHasMask, bool kLinearP = false, bool kLinearQ = false, class Work>

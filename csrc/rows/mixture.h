@@ -140,14 +140,14 @@ void mix_row(const RowPair<T>& row, const RowsCall& call, RowStatistics& s) {
     const Normalised<T> is(s);
     const Mixture<T> of(call);
     Accumulator<T> value, slope_p;
-    row.template each_block<kHasMask>([&](const T* a, const T* b, int64_t count, int64_t) {
+    row.template each_exact_block<kHasMask>([&](const T* a, const T* b, int64_t count, int64_t, const T* low) {
         Accumulator<T> block_value, block_slope_p;
         for (int64_t i = 0; i < rounded_up<T>(count); i += kGroup<T>) {
             V sum{}, sum_slope{};
 #pragma GCC unroll 2
             for (int64_t k = i; k < i + kGroup<T>; k += kCount) {
                 const V x = load_lanes(a + k), y = load_lanes(b + k);
-                V v = is.log_ratio(x, y);
+                V v = is.log_ratio(x, y, missing_at(low, k));
                 M in_p{}, in_q{};
                 if constexpr (kHasMask) {
                     in_p = x > -kInfinity<T>, in_q = y > -kInfinity<T>;
@@ -185,62 +185,43 @@ Balances<T> mixture_gradient_pass(const RowPair<T>& row, const RowsCall& call, c
                                   const Writer<T>& to_q) {
     using V = Vector<T>;
     using M = Mask<T>;
-    constexpr int kCount = Lanes<T>::kCount;
     const Normalised<T> is(s);
     const Mixture<T> of(call);
     const bool p_linear = call.sides[0].linear != 0, q_linear = call.sides[1].linear != 0;
     const Centre<T> mean_p(mean[0]), mean_q(mean[1]);
     const T per_p = one_over_sum<T>(s, 0), per_q = one_over_sum<T>(s, 1);
-    Balances<T> found;
-    alignas(64) T buffers[2][kBlock];
-    row.template each_block<kHasMask>([&](const T* a, const T* b, int64_t count, int64_t at) {
-        T* grad_p = kToP ? to_p.block(at, count, buffers[0]) : nullptr;
-        T* grad_q = kToQ ? to_q.block(at, count, buffers[1]) : nullptr;
-        Balances<T> block;
-        for (int64_t i = 0; i < rounded_up<T>(count); i += kGroup<T>) {
-            V sum_p{}, sum_q{}, largest_p{}, largest_q{};
-#pragma GCC unroll 2
-            for (int64_t k = i; k < i + kGroup<T>; k += kCount) {
-                const V x = load_lanes(a + k), y = load_lanes(b + k);
-                V v = is.log_ratio(x, y);
-                M in_p{}, in_q{};
-                if constexpr (kHasMask) {
-                    in_p = x > -kInfinity<T>, in_q = y > -kInfinity<T>;
-                    v = in_p & in_q ? v : V{};
-                }
-                const Slopes<T> h = mixed_slopes(of, mix_class<T>(of, v));
-                if constexpr (kToP) {
-                    V less = mean_p.less(h.p), p = is.p(x);
-                    if constexpr (kHasMask) {
-                        less = in_q ? less : mean_p.less(fill(of.alone_p));
-                        less = in_p | (p_linear ? ~in_q : M{}) ? less : V{};
-                        p = in_p ? p : V{};
-                    }
-                    const V g = p * less;
-                    sum_p += g, largest_p = larger(magnitude_of(p_linear ? less : g), largest_p);
-                    store_lanes((p_linear ? less * per_p : g) * grad, grad_p + k);
-                }
-                if constexpr (kToQ) {
-                    V less = mean_q.less(h.q), q = is.q(y);
-                    if constexpr (kHasMask) {
-                        less = in_p ? (in_q ? less : mean_q.less(fill(of.from_zero))) : mean_q.less(fill(of.alone_q));
-                        const M at_zero = q_linear ? (of.q_at_zero ? ~M{} : ~in_p) : M{};
-                        less = in_q | at_zero ? less : V{};
-                        q = in_q ? q : V{};
-                    }
-                    const V g = q * less;
-                    sum_q += g, largest_q = larger(magnitude_of(q_linear ? less : g), largest_q);
-                    store_lanes((q_linear ? less * per_q : g) * grad, grad_q + k);
-                }
-            }
-            if constexpr (kToP) block.p.add(sum_p, largest_p);
-            if constexpr (kToQ) block.q.add(sum_q, largest_q);
+    return write_gradients<T, kHasMask, kToP, kToQ>(row, grad, to_p, to_q, [&](V x, V y, V missing) {
+        Entries<T> to;
+        V v = is.log_ratio(x, y, missing);
+        M in_p{}, in_q{};
+        if constexpr (kHasMask) {
+            in_p = x > -kInfinity<T>, in_q = y > -kInfinity<T>;
+            v = in_p & in_q ? v : V{};
         }
-        found.p.add(block.p), found.q.add(block.q);
-        if constexpr (kToP) to_p.finish(grad_p, at, count, buffers[0]);
-        if constexpr (kToQ) to_q.finish(grad_q, at, count, buffers[1]);
+        const Slopes<T> h = mixed_slopes(of, mix_class<T>(of, v));
+        if constexpr (kToP) {
+            V less = mean_p.less(h.p), p = is.p(x);
+            if constexpr (kHasMask) {
+                less = in_q ? less : mean_p.less(fill(of.alone_p));
+                less = in_p | (p_linear ? ~in_q : M{}) ? less : V{};
+                p = in_p ? p : V{};
+            }
+            const V g = p * less;
+            to.p = {g, p_linear ? less : g, p_linear ? less * per_p : g};
+        }
+        if constexpr (kToQ) {
+            V less = mean_q.less(h.q), q = is.q(y);
+            if constexpr (kHasMask) {
+                less = in_p ? (in_q ? less : mean_q.less(fill(of.from_zero))) : mean_q.less(fill(of.alone_q));
+                const M at_zero = q_linear ? (of.q_at_zero ? ~M{} : ~in_p) : M{};
+                less = in_q | at_zero ? less : V{};
+                q = in_q ? q : V{};
+            }
+            const V g = q * less;
+            to.q = {g, q_linear ? less : g, q_linear ? less * per_q : g};
+        }
+        return to;
     });
-    return found;
 }
 
 // False for a row of floats in which derivatives differ by less than their rounding allows: it wants double.

@@ -2,6 +2,7 @@
 //
 // A row is tried in the cheapest way first: in the narrow precision without masks. Infinite log-weights make that pass's sums
 // NaN, log-weights too large for it are noticed by their maximum; such a row is read again with masks, or in double.
+#include "entropy.h"
 #include "mixture.h"
 #include "mixture_direct.h"
 
@@ -25,9 +26,12 @@ RowStart start_of(const RowsCall& call, int64_t row) {
     return start;
 }
 
+// How weights are read where log-ratios have to be accurate: narrower weights have logarithms good enough in double.
+Weights logs_of(const RowsCall& call) { return call.result_wide ? Weights::kAsExactLogs : Weights::kAsLogs; }
+
 template <class T, bool kHasMask, bool kKeep = false>
 bool try_row(const RowsCall& call, const RowStart& start, RowStatistics& s, KeptExponentials* kept = nullptr) {
-    const RowPair<T> row(call, start.p, start.q, s.shift);
+    const RowPair<T> row(call, start.p, start.q, s.shift, logs_of(call));
     const RowSums sums = sum_row<T, kHasMask, false, false, kKeep>(row, kept);
     if (!sums.usable()) return false;
     s.state = (kHasMask ? kMasked : kClean) | (sizeof(T) == 8 ? kDouble : kClean);
@@ -111,7 +115,7 @@ void measure_row(const RowsCall& call, int64_t row, RowStatistics& s) {
 
 template <class T, bool kHasMask>
 void mix_measured_row(const RowsCall& call, const RowStart& start, RowStatistics& s) {
-    const RowPair<T> row(call, start.p, start.q, s.shift);
+    const RowPair<T> row(call, start.p, start.q, s.shift, logs_of(call));
     if constexpr (sizeof(T) == 4 && !kHasMask) {
         if (call.statistics == nullptr && mix_row_directly<false>(row, call, s, nullptr)) return;
     }
@@ -156,10 +160,52 @@ void measure_short_mixture(const RowsCall& call, int64_t row, RowStatistics& s) 
     measure_mixture(call, row, s);
 }
 
+template <class T, bool kLinearP = false, bool kLinearQ = false>
+bool try_entropy(const RowsCall& call, const RowStart& start, RowStatistics& s) {
+    const double unshifted[2] = {0, 0};
+    const bool as_they_are = kLinearP || kLinearQ;
+    const RowPair<T> row(call, start.p, start.q, unshifted, as_they_are ? Weights::kAsTheyAre : Weights::kAsLogs);
+    const bool same = is_one_sided(call);
+    PeakedSums sums;
+    if constexpr (kLinearP != kLinearQ) sums = sum_peaked_row<T, false, kLinearP, kLinearQ>(row);
+    else sums = same ? sum_peaked_row<T, true, kLinearP, kLinearQ>(row) : sum_peaked_row<T, false, kLinearP, kLinearQ>(row);
+    if (!sums.usable()) return false;
+    s = RowStatistics{};
+    s.state = kMasked | (sizeof(T) == 8 ? kDouble : kClean);
+    describe_entropy(sums, call, s);
+    // In float logarithms of weights are off by up to 1e-7.
+    return sizeof(T) == 8 || magnitude(s.value) >= 0.25;
+}
+
+void measure_entropy(const RowsCall& call, int64_t row, RowStatistics& s) {
+    const RowStart start = start_of(call, row);
+    const bool narrow = call.wide      ? false
+                        : has_weights(call) ? with_weights(call, [&](auto linear_p, auto linear_q) {
+                              return try_entropy<float, linear_p, linear_q>(call, start, s);
+                          })
+                                            : try_entropy<float>(call, start, s);
+    if (!narrow && !try_entropy<double>(call, start, s)) {
+        s = RowStatistics{};
+        s.value = kNaN<double>, s.state = kUndefined;
+    }
+    if (call.statistics == nullptr || is_one_sided(call) || (s.state & (kUndefined | kInfinite))) return;
+    // The derivative with respect to q is that of KL(p || q).
+    RowStatistics of_kl;
+    measure_row(call, row, of_kl);
+    const Difference<double> centre = moved(s.mean[0], s.mean[1], s.shift[1] - of_kl.shift[1]);
+    of_kl.value = s.value, of_kl.mean[0] = centre.high, of_kl.mean[1] = centre.low;
+    s = of_kl;
+}
+
 // Whether the sum of a row is what its view promises, to within its tolerance.
 bool suspicious(const RowStatistics& s, int side, double tolerance) {
     if ((s.state & kUndefined) || !(s.total[side] > 0)) return true;
     if (tolerance == kInfinity<double>) return false;
+    // Near 1 a sum says it without its logarithm, which takes as long as a dozen classes.
+    if (s.shift[side] == 0 && tolerance < 0.5 && magnitude(s.scale[side]) <= 64 &&
+        magnitude(std::ldexp(s.total[side], int(s.scale[side])) - 1) <= 0.5 * tolerance) {
+        return false;
+    }
     const double log_total = s.shift[side] + (std::log(s.total[side]) + s.scale[side] * 0.6931471805599453);
     return !(magnitude(log_total) <= 0.75 * tolerance);  // the reference decides: report what is near the limit, too
 }
@@ -173,7 +219,9 @@ int64_t forward(const RowsCall& call, int64_t begin, int64_t end) {
         if (call.keep != nullptr && call.keep[row] == 0) {
             s.state = kAbsent;
         } else {
-            if (keeps_exponentials) {
+            if (is_entropy(call)) {
+                measure_entropy(call, row, s);
+            } else if (keeps_exponentials) {
                 measure_short_mixture(call, row, s);
             } else {
                 measure_row(call, row, s);
@@ -194,7 +242,7 @@ int64_t forward(const RowsCall& call, int64_t begin, int64_t end) {
 template <class T, bool kHasMask>
 void write_row(const RowsCall& call, int64_t row, const RowStatistics& s, double grad) {
     const RowStart start = start_of(call, row);
-    const RowPair<T> pair(call, start.p, start.q, s.shift);
+    const RowPair<T> pair(call, start.p, start.q, s.shift, logs_of(call));
     const Writer<T> to_p(call, 0, row), to_q(call, 1, row);
     const bool p_linear = call.sides[0].linear != 0, q_linear = call.sides[1].linear != 0;
     const auto run = [&](auto to_p_too, auto to_q_too) {
@@ -205,13 +253,23 @@ void write_row(const RowsCall& call, int64_t row, const RowStatistics& s, double
             write_row<double, kHasMask>(call, row, wide, grad);
         } else if (!mixture_gradient_row<T, kHasMask, to_p_too, to_q_too>(pair, call, s, T(grad), to_p, to_q)) {
             RowStatistics refined = s;
-            refine_gap<double, kHasMask>(RowPair<double>(call, start.p, start.q, s.shift), refined);
+            refine_gap<double, kHasMask>(RowPair<double>(call, start.p, start.q, s.shift, logs_of(call)), refined);
             write_row<double, kHasMask>(call, row, refined, grad);
         }
     };
     if (to_p.wanted() && to_q.wanted()) run(std::true_type{}, std::true_type{});
     else if (to_p.wanted()) run(std::true_type{}, std::false_type{});
     else run(std::false_type{}, std::true_type{});
+}
+
+// The gradient of an entropy to p. Weights are read as their logarithms, in double.
+void write_entropy(const RowsCall& call, int64_t row, const RowStatistics& s, double grad) {
+    const RowStart start = start_of(call, row);
+    if (!call.wide && !has_weights(call) && !(s.state & kDouble)) {
+        entropy_gradient_row(RowPair<float>(call, start.p, start.q, s.shift), call, s, float(grad), Writer<float>(call, 0, row));
+    } else {
+        entropy_gradient_row(RowPair<double>(call, start.p, start.q, s.shift), call, s, grad, Writer<double>(call, 0, row));
+    }
 }
 
 // The gradients of KL in float where a side holds weights; false where that is not accurate.
@@ -228,7 +286,7 @@ bool write_from_weights(const RowsCall& call, int64_t row, const RowStatistics& 
     });
 }
 
-int64_t backward(const RowsCall& call, int64_t begin, int64_t end) {
+int64_t backward_rows(const RowsCall& call, int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
         RowStatistics s = call.statistics[row];
         const int64_t at = row * call.grad_stride;
@@ -244,6 +302,10 @@ int64_t backward(const RowsCall& call, int64_t begin, int64_t end) {
             }
             continue;
         }
+        if (is_entropy(call)) {
+            write_entropy(call, row, s, grad);
+            continue;
+        }
         if (!call.wide && has_weights(call)) {
             if (write_from_weights(call, row, s, float(grad))) continue;
             if (!(s.state & kDouble)) measure_in_double(call, start_of(call, row), s, false);
@@ -256,6 +318,16 @@ int64_t backward(const RowsCall& call, int64_t begin, int64_t end) {
             else write_row<float, false>(call, row, s, grad);
         }
     }
+    return 0;
+}
+
+int64_t backward(const RowsCall& call, int64_t begin, int64_t end) {
+    if (!is_entropy(call)) return backward_rows(call, begin, end);
+    RowsCall part = call;
+    part.gradient[1] = nullptr;
+    if (call.gradient[0] != nullptr) backward_rows(part, begin, end);
+    part.gradient[0] = nullptr, part.gradient[1] = call.gradient[1], part.function = int64_t(RowFunction::kKl);
+    if (call.gradient[1] != nullptr) backward_rows(part, begin, end);
     return 0;
 }
 

@@ -67,5 +67,13 @@ def test_rounds_visit_everybody_and_start_with_the_next_one():
     assert samples == {"a": [1.0] * 4, "b": [2.0] * 4, "c": [4.0] * 4}
 
 
+def test_no_further_round_beyond_the_budget_but_five():
+    world = World()
+    thunks = {name: world.contender(name, 1.0) for name in "ab"}
+    assert len(interleave(thunks, repeats=20, clock=world, budget=13.0)["a"]) == 7
+    assert len(interleave(thunks, repeats=20, clock=world, budget=1.0)["b"]) == 5
+    assert len(interleave(thunks, repeats=3, clock=world, budget=1.0)["b"]) == 3
+
+
 def test_nobody_to_time():
     assert interleave({}, repeats=3) == {}

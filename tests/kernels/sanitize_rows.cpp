@@ -34,9 +34,13 @@ void write(Bytes& to, int64_t index, int64_t dtype, double value) {
 
 int main() {
     int failures = 0, calls = 0;
-    for (int64_t kind = 0; kind < 8; ++kind) {
+    // Functions 0 to 3 (rows/call.h), and 4: cross-entropy of a side with itself. Mixes: which sides hold weights, of which p is
+    // smoothed.
+    for (int64_t kind = 0; kind < 20; ++kind) {
         const int64_t dtype = kind % 4, function = kind / 4;
-        for (int64_t linear : {0, 1}) {
+        const bool one_sided = function >= 3;
+        for (int64_t mix : {0, 1, 2, 3}) {
+            if (one_sided && (mix == 1 || mix == 2)) continue;
             for (int64_t classes : {1, 7, 16, 63, 64, 65, 1000, 1024, 1500}) {
                 for (int64_t stride : {1, 2}) {
                     const int64_t rows = 5, count = rows * classes * stride + 1;
@@ -44,11 +48,11 @@ int main() {
                     for (int64_t i = 0; i < count; ++i) {
                         const int64_t row = i / (classes * stride);
                         // Near, far, with an excluded class, huge, equal: every path through a row.
-                        double a = linear ? 0.01 * double(1 + i % 97) : 0.1 * double(i % 97) - 3;
+                        double a = 0.1 * double(i % 97) - 3;
                         double b = a + (row == 4 ? 0 : row == 0 ? 1e-3 : 0.05) * double(i % 5);
-                        if (!linear && row == 2 && i % 11 == 3) a = -std::numeric_limits<double>::infinity();
-                        if (!linear && row == 3) a *= 1e6, b *= 1e6;
-                        write(p, i, dtype, a), write(q, i, dtype, b);
+                        if (row == 2 && i % 11 == 3) a = -std::numeric_limits<double>::infinity();
+                        if (mix == 0 && row == 3) a *= 1e6, b *= 1e6;
+                        write(p, i, dtype, mix & 1 ? std::exp(a) : a), write(q, i, dtype, mix & 2 ? std::exp(b) : b);
                     }
                     Bytes first[3];
                     for (int64_t threads : {1, 2, 8}) {
@@ -60,24 +64,32 @@ int main() {
                         const uint8_t keep[] = {1, 1, 1, 1, 0};
                         kullback::RowsCall call{};
                         call.rows = rows, call.classes = classes, call.threads = threads;
-                        call.wide = dtype == 0, call.result_wide = 1;
+                        // Narrow rows in double too, and weights with the logarithms that only doubles need.
+                        call.wide = dtype == 0 || threads == 8, call.result_wide = 1;
                         call.keep = threads == 8 ? nullptr : keep;
                         call.statistics = statistics.data(), call.value = value.data(), call.grad = grad.data(), call.grad_stride = 1;
                         for (int side = 0; side < 2; ++side) {
                             grads[side].resize(size_t(rows * classes * kElement[dtype]));
                             // One element of offset: aligned to the element, not to a vector.
-                            call.data[side] = (side ? q : p).data() + kElement[dtype];
-                            call.gradient[side] = grads[side].data();
-                            call.sides[side] = {classes * stride, stride, dtype, linear, 0.0,
+                            call.data[side] = (side && !one_sided ? q : p).data() + kElement[dtype];
+                            call.gradient[side] = side && one_sided ? nullptr : grads[side].data();
+                            const int64_t linear = (one_sided ? mix : mix >> side) & 1;
+                            call.sides[side] = {classes * stride, stride, dtype, linear, linear && !side ? 0.25 : 0.0,
                                                 std::numeric_limits<double>::infinity()};
                         }
-                        call.function = function, call.share = 0.3, call.weights[0] = 1, call.weights[1] = 0.5;
+                        if (one_sided) call.sides[1] = call.sides[0];
+                        call.function = function == 4 ? 2 : function, call.share = 0.3, call.weights[0] = 1, call.weights[1] = 0.5;
                         // Without a backward pass to come, mixtures and weights go other ways.
                         call.statistics = nullptr;
                         failures += kullback_rows_forward(&call) < 0;
                         call.statistics = statistics.data();
                         failures += kullback_rows_forward(&call) < 0;
                         failures += kullback_rows_backward(&call) != 0;
+                        for (int side = 0; side < 2 && !one_sided; ++side) {
+                            kullback::RowsCall part = call;
+                            part.gradient[side] = nullptr;
+                            failures += kullback_rows_backward(&part) != 0, ++calls;
+                        }
                         if (threads == 1) first[0] = value, first[1] = grads[0], first[2] = grads[1];
                         if (threads == 2) failures += first[0] != value || first[1] != grads[0] || first[2] != grads[1];
                         calls += 3;

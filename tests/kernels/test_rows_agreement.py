@@ -70,7 +70,7 @@ def test_logits(classes, distance, dtype):
     agree(kb.Logits(a), kb.Logits(b))
 
 
-@pytest.mark.parametrize("dtype", DTYPES[1:])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("distance", [3.0, 1e-2, 1e-5])
 @pytest.mark.parametrize(("view_p", "view_q"), [
     (kb.Probs, kb.Probs), (kb.Probs, kb.Logits), (kb.LogProbs, kb.Probs), (kb.Counts, kb.LogProbs),
@@ -81,6 +81,22 @@ def test_views(view_p, view_q, distance, dtype):
 
     a, b = logits(4, 333, distance, torch.float64)
     agree(hold(a, view_p), hold(b, view_q))
+
+
+@pytest.mark.parametrize("distance", [1e-3, 1e-8, 1e-13])
+@pytest.mark.parametrize("classes", [2, 50, 1030])
+@pytest.mark.parametrize("narrow", ["neither", "p", "q"])
+def test_weights_whose_logarithms_need_more_than_double(distance, classes, narrow):
+    a, b = logits(3, classes, distance, torch.float64)
+    p, q = 37 * a.softmax(-1), 1e5 * b.softmax(-1)
+    p = p.float() if narrow == "p" else p
+    q = q.float() if narrow == "q" else q
+    agree(kb.Counts(p), kb.Counts(q), value_tolerance=1e-13, gradient_tolerance=1e-6 if narrow != "neither" else None)
+    agree(kb.Counts(p, smoothing=0.3), kb.Logits((p.double() + 0.3).log() + (b - a)), value_tolerance=1e-13,
+          gradient_tolerance=1e-6 if narrow == "p" else None)  # fmt: skip
+    q[0, 0], p[1, 1] = 7.0, 0.0
+    agree(kb.Logits(a), kb.Counts(q), value_tolerance=1e-13, gradient_tolerance=1e-6 if narrow == "q" else None)
+    agree(kb.Counts(p), kb.Logits(b), value_tolerance=1e-13, gradient_tolerance=1e-6 if narrow == "p" else None)
 
 
 @pytest.mark.parametrize("view_q", [kb.Logits, kb.LogProbs])
@@ -156,9 +172,8 @@ def test_mixtures(name, distance, dtype):
         agree(kb.Logits(a), kb.Logits(b), function=MIXTURES[name])
     a, b = (x.to(dtype).t().contiguous().t() for x in logits(3, 200, distance, torch.float64))
     agree(kb.Logits(a + 3), kb.LogProbs(b.double().log_softmax(-1).to(dtype)), function=MIXTURES[name])
-    if dtype != torch.float64:
-        agree(kb.Probs(a.double().softmax(-1).to(dtype)), kb.Logits(b), function=MIXTURES[name])
-        agree(kb.Logits(a), kb.Counts(b.double().softmax(-1).to(dtype)), function=MIXTURES[name])
+    agree(kb.Probs(a.double().softmax(-1).to(dtype)), kb.Logits(b), function=MIXTURES[name])
+    agree(kb.Logits(a), kb.Counts(b.double().softmax(-1).to(dtype)), function=MIXTURES[name])
 
 
 @pytest.mark.parametrize("name", MIXTURES, ids=str)

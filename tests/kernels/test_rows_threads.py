@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import math
 import os
 import subprocess
 import sys
@@ -60,18 +62,53 @@ def threads():
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("shape", [(3, 70_001), (300, 513), (9000, 7)])
-def test_the_same_bits_for_any_number_of_threads(shape, dtype, threads):
+FUNCTIONS = {
+    "kl": kb.kl,
+    "js": kb.js,
+    "skew_kl": functools.partial(kb.skew_kl, alpha=0.1),
+    "scaled_js": functools.partial(kb.scaled_js, beta=0.3),
+    "cross_entropy": kb.cross_entropy,
+    "entropy": lambda p, q: kb.entropy(p) + 0 * kb.entropy(q),
+}
+HOLD = {"Logits": lambda x: x, "LogProbs": lambda x: x.log_softmax(-1), "Probs": lambda x: x.softmax(-1)}
+
+
+def rows_of(shape, dtype):
+    """From near to far, some with excluded classes."""
     generator = torch.Generator().manual_seed(2)
-    a = torch.randn(shape, generator=generator)
-    b = (a + torch.randn(shape, generator=generator) * torch.logspace(-4, 0, shape[0]).unsqueeze(-1)).to(dtype)
-    a = a.to(dtype)
+    a = torch.randn(shape, generator=generator, dtype=torch.float64)
+    b = a + torch.randn(shape, generator=generator, dtype=torch.float64) * torch.logspace(-4, 1, shape[0]).unsqueeze(-1)
+    a[::5, 1] = b[::5, 1] = a[::7, 2] = -math.inf
+    return a, b
+
+
+def same_for_any_number_of_threads(threads, function, p, q):
     found = []
-    for count in (1, 2, 8):
+    for count in (1, 2, 3, 8):
         threads(count)
-        x, y = a.clone().requires_grad_(), b.clone().requires_grad_()
-        value = kb.kl(kb.Logits(x), kb.Logits(y))
-        found.append((value.detach(), *torch.autograd.grad(value.sum(), (x, y))))
+        x, y = p.tensor.clone().requires_grad_(), q.tensor.clone().requires_grad_()
+        value = function(p.with_tensor(x), q.with_tensor(y))
+        with torch.no_grad():
+            alone = function(p, q)
+        found.append((value.detach(), alone, *torch.autograd.grad(value.sum(), (x, y))))
     for other in found[1:]:
-        assert all(torch.equal(one, two) for one, two in zip(found[0], other, strict=True))
+        # As bits: NaN is not equal to itself.
+        for one, two in zip(found[0], other, strict=True):
+            assert torch.equal(one.view(torch.uint8), two.view(torch.uint8))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("shape", [(3, 70_001), (300, 513), (9000, 7)])
+@pytest.mark.parametrize("name", ["kl", "js"])
+def test_the_same_bits_for_any_number_of_threads(name, shape, dtype, threads):
+    a, b = (x.to(dtype) for x in rows_of(shape, dtype))
+    same_for_any_number_of_threads(threads, FUNCTIONS[name], kb.Logits(a), kb.Logits(b))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS, ids=str)
+@pytest.mark.parametrize(("view_p", "view_q"), [("Probs", "Logits"), ("LogProbs", "Probs"), ("Probs", "Probs")])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_the_same_bits_for_every_function_and_view(name, view_p, view_q, dtype, threads):
+    a, b = rows_of((70, 999), dtype)
+    p, q = (getattr(kb, view)(HOLD[view](x).to(dtype)) for view, x in ((view_p, a), (view_q, b)))
+    same_for_any_number_of_threads(threads, FUNCTIONS[name], p, q)

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from kullback.kernels import native
 from kullback.kernels.native_rows import Request
-from kullback.kernels.row_op import RowOp, reference_gradients
+from kullback.kernels.row_op import RowOp
+from kullback.kernels.row_run import reference_gradients
 
 Check = Callable[[Any, Any, Any], None]
 Shortcut = Callable[[RowOp, dict[tuple[Any, ...], Request | None], Any, Any, Any, tuple[Any, ...]], Any]

@@ -3,7 +3,6 @@
 A row is read once, in cache-sized blocks; a backward pass needs a few numbers per row of what was found. Everything
 here runs outside autograd on plain CPU tensors. What native code does not serve stays with the reference:
 
-- float64 weights (`Probs`, `Counts`), whose logarithms need more than float64;
 - the gradient of a tensor whose rows are shared by broadcasting;
 - mixtures next to the ends of their range.
 """
@@ -16,7 +15,7 @@ import itertools
 import math
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -25,8 +24,9 @@ from kullback.kernels import native
 from kullback.kernels.levels import is_plain
 from kullback.kernels.sides import Encoding
 
+_T = TypeVar("_T")
 _DTYPES = {torch.float64: 0, torch.float32: 1, torch.float16: 2, torch.bfloat16: 3}
-_NATIVE_WEIGHTS = {torch.float32, torch.float16, torch.bfloat16}
+_FUNCTIONS = {"kl": 0, "cross_entropy": 2, "entropy": 2, "logsumexp": 3}  # as `RowFunction` numbers them
 _OWN = struct.Struct("=12q")  # the fields that every call has of its own
 _SHARED = struct.Struct("=4q3d 4q2d 4q2d")  # those that calls of one kind share
 _STATISTICS = 13  # doubles per row
@@ -57,24 +57,32 @@ class Request(NamedTuple):
 
 
 class NativeRows:
-    """One function of two rows in native code: KL(p || q), or A KL(p || m) + B KL(q || m) with m = αp + (1-α)q.
+    """One function of rows in native code.
 
     Args:
-        mixture: For the second, from the options of the function to α, A, B; α next to 0 or 1 is not served.
+        name: What the compiler calls it: "kl", "cross_entropy", "entropy", "logsumexp", or a mixture.
+        mixture: For A KL(p || m) + B KL(q || m) with m = αp + (1-α)q, from the options of the function to α, A, B; α
+            next to 0 or 1 is not served.
 
     Attributes:
         remembered: Requests that were made for tensors of some shape and dtype, or None for such as are not served.
     """
 
-    def __init__(self, mixture: Callable[..., tuple[float, float, float]] | None = None) -> None:
+    def __init__(self, name: str, mixture: Callable[..., tuple[float, float, float]] | None = None) -> None:
+        self.name = name
         self.mixture = mixture
+        self.function = 1 if mixture is not None else _FUNCTIONS[name]
         self.library = native.library()
         self.remembered: dict[tuple[Any, ...], Request | None] = {}
 
-    def serves(self, tensors: Sequence[Tensor], encodings: Sequence[Encoding], options: Sequence[Any]) -> bool:
+    def serves(self, tensors: Sequence[Tensor], options: Sequence[Any]) -> bool:
         """Whether native code gives what the reference gives for these tensors."""
-        (p, q), (of_p, of_q) = tensors, encodings
-        return enabled and self._knows(p.dtype, of_p, q.dtype, of_q, options) and is_plain(p) and is_plain(q)
+        return enabled and self._knows(tensors[0], tensors[-1], options) and all(map(is_plain, tensors))
+
+    def serves_graph(self, tensors: Sequence[Tensor], options: Sequence[Any]) -> bool:
+        """The same of tensors that stand for others in a graph that is being made."""
+        dense = all(t.device.type == "cpu" and t.layout is torch.strided for t in tensors)
+        return enabled and dense and self._knows(tensors[0], tensors[-1], options)
 
     def dense_request(
         self,
@@ -88,7 +96,7 @@ class NativeRows:
         None where native code does not serve them.
         """
         p, q = tensors
-        if not self._knows(p.dtype, encodings[0], q.dtype, encodings[1], options):
+        if not self._knows(p, q, options):
             return None
         request = Request(encodings, p.shape[:-1], options, None, tolerances)
         return request._replace(kind=self._pack_kind((p, q), request, p.shape[-1], p.shape[-1]))
@@ -99,13 +107,13 @@ class NativeRows:
         """Values of all rows.
 
         Args:
-            tensors: The two sides.
+            tensors: The sides.
             request: The rest of the call.
             check: Raises where the values of a tensor are impossible; called when a row looks wrong.
             statistics: From `statistics_for`, filled for a backward pass.
         """
         assert self.library is not None
-        (p, q), batch = tensors, request.batch
+        (p, q), batch = _both(tensors), request.batch
         double = p.dtype is torch.float64 or q.dtype is torch.float64
         if p.dtype is torch.float32 and not double and len(batch) == 1:
             value = p.new_empty(batch[0])  # a third of the time that a shape and a dtype take
@@ -133,23 +141,17 @@ class NativeRows:
         assert status == 0
         return found
 
-    def _knows(
-        self, dtype_p: torch.dtype, of_p: Encoding, dtype_q: torch.dtype, of_q: Encoding, options: Sequence[Any]
-    ) -> bool:
-        if self.library is None:
+    def _knows(self, p: Tensor, q: Tensor, options: Sequence[Any]) -> bool:
+        if self.library is None or p.dtype not in _DTYPES or q.dtype not in _DTYPES:
             return False
-        if self.mixture is not None and not _END <= self.mixture(*options)[0] <= 1.0 - _END:
-            return False
-        return dtype_p in (_NATIVE_WEIGHTS if of_p.linear else _DTYPES) and dtype_q in (
-            _NATIVE_WEIGHTS if of_q.linear else _DTYPES
-        )
+        return self.mixture is None or _END <= self.mixture(*options)[0] <= 1.0 - _END
 
     def _pack_kind(self, tensors: Sequence[Tensor], request: Request, stride_p: int, stride_q: int) -> bytes:
-        (p, q), (of_p, of_q), tolerances = tensors, request.encodings, request.tolerances
+        (p, q), (of_p, of_q), tolerances = tensors, _both(request.encodings), _both(request.tolerances)
         classes, double = p.shape[-1], p.dtype is torch.float64 or q.dtype is torch.float64
         wide = double or classes <= _SHORT
         return _SHARED.pack(
-            *(self.mixture is not None, classes, wide, double),
+            *(self.function, classes, wide, double),
             *((0.0, 0.0, 0.0) if self.mixture is None else self.mixture(*request.options)),
             *(stride_p, p.stride(-1), _DTYPES[p.dtype], of_p.linear, of_p.smoothing, tolerances[0]),
             *(stride_q, q.stride(-1), _DTYPES[q.dtype], of_q.linear, of_q.smoothing, tolerances[1]),
@@ -165,12 +167,12 @@ def _pack(  # noqa: PLR0917 - by position: keywords would take a tenth of the ti
     grad: Tensor | None,
     gradients: Sequence[Tensor | None] = (None, None),
 ) -> bytes:
-    (p, q), (to_p, to_q) = tensors, gradients
+    (p, q), (to_p, to_q) = _both(tensors), (*gradients, None)[:2]
     rows = grad if value is None else value
     assert rows is not None
     grad_stride = 1 if grad is None or grad.dim() != 1 else grad.stride(0)
     stride_p, stride_q, layout = _lay_out(p, q, rows.shape)
-    kind = native_rows._pack_kind(tensors, request, stride_p, stride_q)
+    kind = native_rows._pack_kind((p, q), request, stride_p, stride_q)
     keep = None if request.keep is None else request.keep.expand(rows.shape).contiguous()
     packed = (
         _OWN.pack(
@@ -192,9 +194,15 @@ def _pack(  # noqa: PLR0917 - by position: keywords would take a tenth of the ti
     return packed if layout is None and keep is None else _Held(packed, (layout, keep))
 
 
-def statistics_for(batch: torch.Size) -> Tensor:
-    """Room for what a forward pass leaves to the backward pass."""
-    return torch.empty(batch.numel() * _STATISTICS, dtype=torch.float64)
+def statistics_for(batch: torch.Size, like: Tensor | None = None) -> Tensor:
+    """Room for what a forward pass leaves to the backward pass; on the device of `like`, if that is given."""
+    device = None if like is None else like.device
+    return torch.empty(math.prod(batch) * _STATISTICS, dtype=torch.float64, device=device)
+
+
+def _both(sides: Sequence[_T]) -> Sequence[_T]:
+    """A function of one side is one of two that are the same."""
+    return sides if len(sides) > 1 else (sides[0], sides[0])
 
 
 class _Held(bytes):

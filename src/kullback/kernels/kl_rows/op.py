@@ -6,4 +6,4 @@ from kullback.kernels.kl_rows.reference import kl_gradients, kl_value
 from kullback.kernels.native_rows import NativeRows
 from kullback.kernels.row_op import RowOp
 
-kl_rows = RowOp(kl_value, kl_gradients, NativeRows())
+kl_rows = RowOp(kl_value, kl_gradients, NativeRows("kl"))

@@ -1,0 +1,55 @@
+"""Long rows whose largest class comes late: sums found at one scale are carried over to another."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+
+import pytest
+import torch
+
+import kullback as kb
+from kullback.kernels import native
+from kullback.kernels.native_rows import reference_only
+
+pytestmark = pytest.mark.skipif(native.library() is None, reason="no native library")
+
+FUNCTIONS = {"kl": kb.kl, "js": kb.js, "skew_kl": functools.partial(kb.skew_kl, alpha=0.1)}
+# Steps between blocks of 1024 classes: within and beyond what one scale of sums holds (60 powers of two, 41.6).
+STEPS = {"small": 5.0, "just within": 41.0, "just beyond": 42.5, "large": 300.0, "huge": 2000.0}
+TOLERANCE = {torch.float64: 1e-13, torch.float32: 1e-6}
+
+
+def rows_of(step, classes, distance, *, falling_q):
+    generator = torch.Generator().manual_seed(0)
+    stairs = step * torch.div(torch.arange(classes, dtype=torch.float64), 1024, rounding_mode="floor")
+    a = stairs + torch.randn(3, classes, generator=generator, dtype=torch.float64)
+    b = (-stairs if falling_q else stairs) + a - stairs
+    return a, b + distance * torch.randn(3, classes, generator=generator, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS, ids=str)
+@pytest.mark.parametrize("step", STEPS, ids=str)
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("masked", [False, True])
+def test_stairs(name, step, dtype, masked):
+    for distance, falling_q in ((1.0, False), (1.0, True), (1e-3, False)):
+        a, b = rows_of(STEPS[step], 3500, distance, falling_q=falling_q)
+        if masked:
+            a[:, :1100], b[:, 5] = -math.inf, -math.inf
+        found = []
+        for context in (contextlib.nullcontext(), reference_only()):
+            x, y = a.to(dtype).requires_grad_(), b.to(dtype).requires_grad_()
+            with context:
+                value = FUNCTIONS[name](kb.Logits(x), kb.Logits(y))
+                with torch.no_grad():
+                    alone = FUNCTIONS[name](kb.Logits(x), kb.Logits(y))
+            found.append((value.detach(), alone, *torch.autograd.grad(value.sum(), (x, y))))
+        (value, alone, *gradients), (want, _, *expected) = found
+        torch.testing.assert_close(value, want, rtol=TOLERANCE[dtype], atol=0)
+        torch.testing.assert_close(alone, want, rtol=TOLERANCE[dtype], atol=0)
+        if falling_q:
+            continue  # the sides share next to nothing: what is left of a mixture's derivative is rounding
+        for got, g in zip(gradients, expected, strict=True):
+            assert ((got - g).abs() <= TOLERANCE[dtype] * g.abs().amax(-1, keepdim=True)).all()
