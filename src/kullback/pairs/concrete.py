@@ -82,7 +82,9 @@ def kl_of_change(change: Change, *, equal: bool) -> tuple[Tensor, Tensor]:
     if hidden() or change.excess.numel() <= fitting:
         return _of_piece(*change, equal=equal)
     shape, flat = change.excess.shape, (change.v.flatten(0, -2), change.kept.expand_as(change.v).flatten(0, -2))
-    pieces = zip(*(t.split(fitting) for t in (*flat, change.excess.flatten(), change.log_c.flatten())), strict=True)
+    pieces = zip(
+        *(torch.split(t, fitting) for t in (*flat, change.excess.flatten(), change.log_c.flatten())), strict=True
+    )
     found = [checkpoint(_of_piece, *piece, equal=equal, use_reentrant=False) for piece in pieces]
     value, error = (torch.cat(list(parts)).reshape(shape) for parts in zip(*found, strict=True))
     return value, error
