@@ -99,8 +99,10 @@ def beyond_mean(n: Tensor, big: Tensor, p: Chance) -> tuple[Tensor, Tensor]:
 def _of_many_failures(n: Tensor, missing: Tensor, p: Chance) -> tuple[Tensor, Tensor]:
     """By H; `missing` is m, inf for a Poisson."""
     p1, p0, given = p.success(), p.flip().success(), p.as_logits().given
+    # The powers of p₁ underflow before 1e-200 matters.
+    log_p1 = p.log_success() if p.logits else torch.log(p1.clamp_min(1e-200))
     low, high = -torch.log(n) - _LEFT, _RIGHT - torch.log(n * p0).clamp_max(0.0)
-    n, missing, p1, p0, given = (x.unsqueeze(-1) for x in (n, missing, p1, p0, given))
+    n, missing, p1, p0, given, log_p1 = (x.unsqueeze(-1) for x in (n, missing, p1, p0, given, log_p1))
     poisson = missing.isinf()
     m = torch.where(poisson, 1.0, missing)
     plain = missing > 4 * n
@@ -108,7 +110,7 @@ def _of_many_failures(n: Tensor, missing: Tensor, p: Chance) -> tuple[Tensor, Te
     def integrand(t: Tensor) -> Tensor:
         balance = _balance(t, n, given, p1, p0)
         share = torch.where(poisson, 1.0, -torch.expm1(-m * t))
-        slope = m * t * torch.exp((n + 1) * (torch.log(p1) - t)) / (p0 - p1 * torch.expm1(-t))
+        slope = m * t * torch.exp((n + 1) * (log_p1 - t)) / (p0 - p1 * torch.expm1(-t))
         return torch.where(plain, share * balance, slope - expm1mx(-m * t) * balance)
 
     return integrate_log_axis(integrand, low, high, _INTERVALS)
