@@ -50,8 +50,8 @@ _INTERVALS = 512
 _LEFT, _RIGHT = 50.0, math.log(45.0)
 # Above these log-odds the mean is near overflow, and the failures alone are counted.
 _LARGEST = 300.0
-# Below these H, quadratic in the odds, underflows beside KL(r ‖ q), which is linear in them.
-_LEAST = -345.0
+# Below these KL(p ‖ r), quadratic in the odds, is nothing beside KL(r ‖ q), which is linear in them.
+_LEAST = -300.0
 # e^700 is the last power of interest before overflow.
 _LARGE = 700.0
 
@@ -118,14 +118,15 @@ def _of_equal_count(r_p: Tensor, r_q: Tensor, p: Chance, q: Chance) -> Tensor:
 def _of_equal_mean(r_p: Tensor, r_q: Tensor, p: Chance) -> tuple[Tensor, Tensor]:
     """KL(p ‖ r) of the module's formula."""
     r_p, r_q, log_odds = (x.unsqueeze(-1) for x in broadcast(r_p, r_q, p.as_logits().given))
-    log_odds = log_odds.clamp_min(_LEAST)
+    seen = log_odds > _LEAST
+    log_odds = torch.where(seen, log_odds, 0.0)
     log_mean = log_odds + torch.log(r_p)
     excess = r_q - r_p
     # Where the mean is far above q's count, small t of no interest to e^(−r_q t) would carry the first form.
     plain = (r_q > 4 * r_p) & (log_mean < torch.log(r_q) + 10)
 
     def integrand(t: Tensor) -> Tensor:
-        return _weight(t, r_p, r_q, excess, plain) * _balance(t, r_p, log_odds, log_mean)
+        return torch.where(seen, _weight(t, r_p, r_q, excess, plain) * _balance(t, r_p, log_odds, log_mean), 0.0)
 
     low = -torch.log(torch.maximum(r_p, r_q)) - _LEFT
     high = _RIGHT - torch.log(torch.minimum(r_p, r_q))
