@@ -5,7 +5,8 @@
 // Both sum to 0 over a row, and that tells how well the two centres are known: E_p u = D - KL of w and D of v. Where q has mass
 // that p lacks, KL and D are large and w may be small however far the sides are apart; where all but a few classes agree, v is.
 // The sums are found on the way; a row in which they are not small against the largest entry is written once more from
-// centres that are off by less.
+// centres that are off by less. A class with all but a trace of both sides has an entry of that trace, which no centre of finite
+// length resolves: where the others add to little, their sum with the other sign is written instead, in rows of doubles.
 #pragma once
 
 #include <cstring>
@@ -48,6 +49,8 @@ class Writer {
         if (block == buffer) put_(block, count, row_, at);
     }
 
+    void set(T value, int64_t at) const { put_(&value, 1, row_, at); }
+
     void fill_zeros(int64_t classes) const { std::memset(row_, 0, size_t(classes * size_)); }
 
     void fill_nan(int64_t classes) const {
@@ -82,6 +85,10 @@ inline T one_over_sum(const RowStatistics& s, int side) {
 template <class T>
 inline constexpr double kOffCentre = sizeof(T) == 4 ? 2e-7 : 1e-14;
 
+// Whether the entry of a class with all but a trace is found from the others: a row of floats with such a class goes to double.
+template <class T>
+inline constexpr bool kClosed = sizeof(T) == 8;
+
 // What a pass over a row found of one side: the sum of its gradient and the largest entry, before the incoming gradient
 // multiplies them.
 template <class T>
@@ -91,11 +98,15 @@ class Balance {
         total_.add(sum);
         largest_ = larger(largest, largest_);
     }
+    // The part of a sum that is not of the class with more than half of p.
+    void add_rest(Vector<T> sum) { rest_.add(sum); }
     void add(const Balance& other) {
         total_.add(other.total_);
+        if constexpr (kClosed<T>) rest_.add(other.rest_);
         largest_ = larger(other.largest_, largest_);
     }
     double excess() const { return total_.total(); }
+    double rest() const { return rest_.total(); }
     double largest() const { return double(largest_of<T>(largest_)); }
     // `weight`: by which an entry is changed at most where the centre moves by 1.
     bool holds(double weight) const {
@@ -103,7 +114,7 @@ class Balance {
     }
 
   private:
-    Accumulator<T> total_{};
+    Accumulator<T> total_{}, rest_{};
     Vector<T> largest_{};
 };
 
@@ -115,11 +126,11 @@ struct Balances {
     Mask<T> faint{};
 };
 
-// What a pass finds of one class for one side: what is summed to tell how well the centre is known, what is compared with that, and
-// what is written.
+// What a pass finds of one class for one side: what is summed to tell how well the centre is known, what is compared with that,
+// what is written, and the summed once more unless the class has more than half of p (close_row).
 template <class T>
 struct Entry {
-    Vector<T> counted{}, size{}, written{};
+    Vector<T> counted{}, size{}, written{}, rest{};
 };
 
 template <class T>
@@ -138,21 +149,25 @@ Balances<T> write_gradients(const RowPair<T>& row, T grad, const Writer<T>& to_p
         T* const grad_q = kToQ ? to_q.block(at, count, buffers[1]) : nullptr;
         Balances<T> block;
         for (int64_t i = 0; i < rounded_up<T>(count); i += kGroup<T>) {
-            V sum_p{}, sum_q{}, largest_p{}, largest_q{};
+            V sum_p{}, sum_q{}, largest_p{}, largest_q{}, rest_p{}, rest_q{};
 #pragma GCC unroll 4
             for (int64_t k = i; k < i + kGroup<T>; k += Lanes<T>::kCount) {
                 const Entries<T> g = of(load_lanes(a + k), load_lanes(b + k), missing_at(low, k));
                 if constexpr (kToP) {
                     sum_p += g.p.counted, largest_p = larger(magnitude_of(g.p.size), largest_p);
+                    if constexpr (kClosed<T>) rest_p += g.p.rest;
                     store_lanes(g.p.written * grad, grad_p + k);
                 }
                 if constexpr (kToQ) {
                     sum_q += g.q.counted, largest_q = larger(magnitude_of(g.q.size), largest_q);
+                    if constexpr (kClosed<T>) rest_q += g.q.rest;
                     store_lanes(g.q.written * grad, grad_q + k);
                 }
             }
             if constexpr (kToP) block.p.add(sum_p, largest_p);
             if constexpr (kToQ) block.q.add(sum_q, largest_q);
+            if constexpr (kClosed<T> && kToP) block.p.add_rest(rest_p);
+            if constexpr (kClosed<T> && kToQ) block.q.add_rest(rest_q);
         }
         found.p.add(block.p), found.q.add(block.q);
         if constexpr (kToP) to_p.finish(grad_p, at, count, buffers[0]);
@@ -209,9 +224,9 @@ Balances<T> gradient_pass(const RowPair<T>& row, const RowStatistics& s, const D
             if constexpr (kToP) {
                 V w = classes.centred(x, y, missing);
                 if constexpr (kHasMask) w = in_p & in_q ? w : V{};
-                const V g = classes.p(x) * w;
+                const V p = classes.p(x), g = p * w;
                 if constexpr (kLinearP) faint |= (x > T(0)) & (x < Format<T>::kSmallestNormal);
-                to.p = {g, p_linear ? w : g, -(p_linear ? w * per_p : g)};
+                to.p = {g, p_linear ? w : g, -(p_linear ? w * per_p : g), p > T(0.5) ? V{} : g};
             }
             if constexpr (kToQ && !classes.kFromLogs) {
                 const V p = classes.p(x), q = classes.q(y), g = q - p;
@@ -233,12 +248,35 @@ Balances<T> gradient_pass(const RowPair<T>& row, const RowStatistics& s, const D
                     size = to_weight(is, x, y, v);
                     if constexpr (kHasMask) size = in_q | ~in_p ? size : V{};
                 }
-                to.q = {g, size, q_linear ? size * per_q : g};
+                to.q = {g, size, q_linear ? size * per_q : g, is.p(x) > T(0.5) ? V{} : g};
             }
             return to;
         });
     found.most = most, found.faint = faint;
     return found;
+}
+
+// Writes the entries of the class that has more than half of p, if there is one, from the sums of all others.
+template <class T, bool kHasMask, bool kToP, bool kToQ>
+void close_row(const RowPair<T>& row, const RowStatistics& s, const Balances<T>& found, T grad, const Writer<T>& to_p,
+               const Writer<T>& to_q, bool p_linear, bool q_linear) {
+    constexpr double kTrace = 1e-6;
+    const double rest_p = found.p.rest(), rest_q = found.q.rest();
+    const bool close_p = kToP && magnitude(rest_p) < kTrace, close_q = kToQ && magnitude(rest_q) < kTrace;
+    if (!close_p && !close_q) return;
+    constexpr int kCount = Lanes<T>::kCount;
+    const Normalised<T> is(s);
+    row.template each_block<kHasMask>([&](const T* a, const T* b, int64_t count, int64_t at) {
+        for (int64_t i = 0; i < rounded_up<T>(count); i += kCount) {
+            const Vector<T> p = is.p(load_lanes(a + i)), q = is.q(load_lanes(b + i));
+            if (!any(p > T(0.5))) continue;
+            for (int j = 0; j < kCount; ++j) {
+                if (!(p[j] > T(0.5)) || i + j >= count) continue;
+                if (close_p) to_p.set(grad * T(p_linear ? rest_p / p[j] * one_over_sum<T>(s, 0) : rest_p), at + i + j);
+                if (close_q) to_q.set(-grad * T(q_linear ? rest_q / q[j] * one_over_sum<T>(s, 1) : rest_q), at + i + j);
+            }
+        }
+    });
 }
 
 // Two floats hold a centre to 2^-48 of itself. False for a row of floats whose entries are too small for that: it wants double.
@@ -257,7 +295,12 @@ bool gradient_row(const RowPair<T>& row, RowStatistics s, T grad, const Writer<T
             return false;
         }
         const bool p_holds = !kToP || found.p.holds(weight_p), q_holds = !kToQ || found.q.holds(weight_q);
-        if (p_holds && q_holds) return true;
+        if ((p_holds && q_holds) || round == 2) {
+            if constexpr (kClosed<T>) {
+                close_row<T, kHasMask, kToP, kToQ>(row, s, found, grad, to_p, to_q, p_linear, q_linear);
+            }
+            return true;
+        }
         if (!p_holds) centre = moved(centre.high, centre.low, found.p.excess());
         if (!q_holds) move_gap(s, found.q.excess());
     }

@@ -75,3 +75,14 @@ def test_certain_outcomes_against_poisson(n, p, rate, value):
     got.backward()
     assert p.grad.isfinite()
     assert rate.grad.isfinite()
+
+
+@pytest.mark.parametrize("given", [{"logits": -765.0}, {"logits": -800.0}, {"probs": 1e-310}, {"probs": 5e-324}])
+@pytest.mark.parametrize("other", [Binomial(61, d(0.25)), Poisson(d(0.5))], ids=["binomial", "poisson"])
+def test_a_chance_that_underflows_has_a_finite_gradient(given, other):
+    """All mass at 0, as far as can be told: −log q(0)."""
+    leaves = {name: d(value).requires_grad_() for name, value in given.items()}
+    value = kl_divergence(Binomial(60, **leaves), other)
+    assert value.item() == pytest.approx(-other.log_prob(d(0.0)).item(), rel=1e-14)
+    value.backward()
+    assert all(bool(leaf.grad.isfinite()) for leaf in leaves.values())

@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import pytest
 import torch
 from torch.distributions import Categorical, Multinomial, OneHotCategorical, OneHotCategoricalStraightThrough
@@ -70,3 +71,49 @@ def test_multinomials_of_different_counts_share_no_outcome():
     value.backward()
     assert p.grad.tolist() == [0.0, 0.0]
     assert kl_divergence(Multinomial(0, d([0.5, 0.5])), Multinomial(0, d([1.0, 0.0]))).item() == 0.0
+
+
+@pytest.mark.parametrize("family", [Categorical, OneHotCategorical, lambda **given: Multinomial(1, **given)])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ([0.0, -50.0], [0.0, -48.0]),
+        ([3.0, -400.0, -403.0], [5.0, -400.0, -401.0]),
+        ([-121.25, 0.0, -202.0], [0.0, -800.0, -700.0]),
+        ([152.5, 257.0, -146.0, 458.5, 565.5], [152.5, 257.0, -145.75, 459.0, 565.25]),
+        ([0.0, -300.0, -700.0], [0.0, -250.0, -1.0]),
+        ([800.0, 300.0, -800.0], [-800.0, -700.0, 800.0]),
+    ],
+)
+def test_gradient_of_a_class_with_all_but_a_trace(family, a, b):
+    """p₁(log(p₁/q₁) − KL) and q₁ − p₁ are of the size of the trace, in mpmath with as many digits as that takes."""
+    leaves = [d(x).requires_grad_() for x in (a, b)]
+    laws = [family(logits=torch.zeros(len(a), dtype=torch.float64)) for _ in leaves]
+    for law, leaf in zip(laws, leaves, strict=True):
+        inner = getattr(law, "_categorical", law)
+        inner.logits = inner._param = leaf
+        inner.__dict__.pop("probs", None)
+    kl_divergence(*laws).backward()
+    with mpmath.workdps(1600):
+        p, q = ([mpmath.exp(x) for x in side] for side in (a, b))
+        p, q = ([x / sum(side) for x in side] for side in (p, q))
+        logs = [mpmath.log(x / y) for x, y in zip(p, q, strict=True)]
+        kl = sum(x * u for x, u in zip(p, logs, strict=True))
+        wanted = (
+            [float(x * (u - kl)) for x, u in zip(p, logs, strict=True)],
+            [float(y - x) for x, y in zip(p, q, strict=True)],
+        )
+    for leaf, want in zip(leaves, wanted, strict=True):
+        torch.testing.assert_close(leaf.grad, d(want), rtol=1e-9, atol=1e-300)
+
+
+@pytest.mark.parametrize("trace", [1e-20, 1e-40, 1e-200])
+def test_gradient_of_a_probability_next_to_one(trace):
+    """By weights, to first order in the trace: −Σ p_j·log(p_j/q_j) and Σ (p_j − q_j) over the other classes."""
+    x, y = d([1.0, trace, 3 * trace]), d([1.0, 2 * trace, trace])
+    p, q = Categorical(d([0.5, 0.25, 0.25])), Categorical(d([0.5, 0.25, 0.25]))
+    p.probs = p._param = x.requires_grad_()
+    q.probs = q._param = y.requires_grad_()
+    kl_divergence(p, q).backward()
+    assert x.grad[0].item() == pytest.approx(-trace * (math.log(0.5) + 3 * math.log(3)), rel=1e-9, abs=0)
+    assert y.grad[0].item() == pytest.approx(trace, rel=1e-9, abs=0)

@@ -45,3 +45,15 @@ def test_all_mass_at_zero(r, p, s, q, value):
     assert got.item() == pytest.approx(value, rel=1e-15)
     got.backward()
     assert all(leaf.grad is None or bool(leaf.grad.isfinite()) for leaf in leaves)
+
+
+@pytest.mark.parametrize("a", [-800.0, -745.0, -300.5, 290.0, 800.0])
+@pytest.mark.parametrize("b", [-800.0, -700.0, 310.0])
+@pytest.mark.parametrize("counts", [(1e12, 1e6), (1e-6, 3.0), (0.5, 1e12)])
+def test_extreme_log_odds(counts, a, b):
+    """Never negative, and no derivative is NaN."""
+    leaves = [d(x).requires_grad_() for x in (counts[0], a, counts[1], b)]
+    value = kl_divergence(NegativeBinomial(leaves[0], logits=leaves[1]), NegativeBinomial(leaves[2], logits=leaves[3]))
+    assert value.item() >= 0
+    value.backward()
+    assert not any(bool(leaf.grad.isnan()) for leaf in leaves)

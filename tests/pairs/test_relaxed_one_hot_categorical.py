@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.distributions import RelaxedBernoulli, RelaxedOneHotCategorical
 
-from kullback.pairs import kl_divergence
+from kullback.pairs import concrete, kl_divergence
+from kullback.special import expm1mx
 from tests.pairs import contract
 from tests.pairs.contract import *  # noqa: F403
 
@@ -98,3 +99,65 @@ def test_classes_without_mass():
     assert bool(q.grad.isfinite().all())
     value = kl_divergence(RelaxedOneHotCategorical(d(0.5), p), RelaxedOneHotCategorical(d(0.5), d([0.25, 0.5, 0.25])))
     assert value.item() == math.inf
+
+
+def plane(temperature_p, logits_p, temperature_q, logits_q):
+    """KL for three classes by the trapezoid rule over the plane of the differences of scaled log-outcomes.
+
+    With x_i = T_p·(log y_i − log y_3) the densities are 2·Π w_i/(Σ w_i)³, w_i = e^(a_i − x_i), and of q at c·x; the
+    integrand p φ(log q/p) is analytic and the rule converges geometrically. Far away it falls like e^(−|x|).
+    """
+    c = temperature_q / temperature_p
+    reach = 42.0 * max(1.0, 1 / c.item())
+    half = torch.arange(-reach, reach, 0.2, dtype=torch.float64)
+    x, y = half.unsqueeze(-1), half.unsqueeze(0)
+    shift = (logits_p - logits_p[2]).detach()
+    x, y = x + shift[0], y + shift[1]
+
+    def log_density(logits, scale):
+        log_w = torch.stack(torch.broadcast_tensors(logits[0] - scale * x, logits[1] - scale * y, logits[2]), -1)
+        return math.log(2) + 2 * torch.log(scale) + log_w.sum(-1) - 3 * log_w.logsumexp(-1)
+
+    log_p, log_q = log_density(logits_p, torch.ones_like(c)), log_density(logits_q, c)
+    change = log_q - log_p
+    terms = torch.where(
+        change > 0.5, log_q.exp() - log_p.exp() * (1 + change), log_p.exp() * expm1mx(change.clamp_max(1.0))
+    )
+    return 0.04 * terms.sum()
+
+
+@pytest.mark.parametrize("ratio", [0.4, 0.9, 1.0 + 1e-3, 1.04, 1.3, 3.0])
+@pytest.mark.parametrize("move", [1e-4, 0.3, 3.0])
+def test_three_classes_at_different_temperatures(ratio, move):
+    leaves = [d(x).requires_grad_() for x in (0.5, [0.25, -1.0, 0.5], 0.5 * ratio)]
+    leaves.append((d([0.25, -1.0, 0.5]) + move * d([1.0, -0.75, 0.25])).requires_grad_())
+    value, truth = kl_divergence(of_logits(*leaves[:2]), of_logits(*leaves[2:])), plane(*leaves)
+    torch.testing.assert_close(value, truth, rtol=1e-10, atol=0)
+    got, want = (torch.cat([g.flatten() for g in torch.autograd.grad(v, leaves)]) for v in (value, truth))
+    torch.testing.assert_close(got, want, rtol=1e-8, atol=1e-10 * float(want.abs().max()))
+
+
+def of_logits(temperature, logits):
+    law = RelaxedOneHotCategorical(temperature, logits=torch.zeros_like(logits))
+    inner = law.base_dist._categorical
+    inner.logits = inner._param = logits
+    return law
+
+
+def test_memory_is_bounded(monkeypatch):
+    """Elements beyond what is held at once are found in pieces, with the same values and derivatives."""
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(2, 3, 4, dtype=torch.float64, generator=generator).requires_grad_() for _ in range(2))
+    temperature = d([0.5, 0.51, 1.0]).requires_grad_()
+
+    def evaluate():
+        value = kl_divergence(
+            RelaxedOneHotCategorical(d(0.5), logits=a), RelaxedOneHotCategorical(temperature, logits=b)
+        )
+        return value, torch.autograd.grad(value.sum(), (a, b, temperature))
+
+    whole, gradients = evaluate()
+    monkeypatch.setattr(concrete, "_HELD", 2 * 257 * 4 * 220)
+    pieces, gradients_of_pieces = evaluate()
+    torch.testing.assert_close(pieces, whole, rtol=1e-14, atol=0)
+    torch.testing.assert_close(gradients_of_pieces, gradients, rtol=1e-12, atol=1e-15)

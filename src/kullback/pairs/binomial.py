@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Bernoulli, Binomial, Poisson
 
+from kullback._core.special._double_double import two_product
 from kullback.pairs.outcomes import chance, kl_per_trial
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
@@ -59,8 +60,9 @@ def kl_binomial_poisson(p: Binomial, q: Poisson) -> tuple[Tensor, Tensor]:
     given = torch.where(always, chance_p.given.detach(), chance_p.inner().given)
     known = chance_p._replace(given=given)
     mean, missing = n * known.success(), n * known.flip().success()
-    # μ − λ, from the failures where these are few.
-    gap = torch.where(missing < mean, (n - rate) - missing, mean - rate)
+    # μ − λ, from the failures where these are few, else with what the product n·p₁ lost.
+    lost = 0.0 if known.logits else two_product(n, known.given)[1].detach()
+    gap = torch.where(missing < mean, (n - rate) - missing, (mean - rate) + lost)
     value = _kl_of_rates(torch.where(idle, 0.0, mean), rate, torch.where(idle, -rate, gap))
     extra, error = beyond_mean(n, torch.full_like(n, math.inf), known)
     return value + torch.where(value.isinf() | idle, 0.0, extra), torch.where(idle, 0.0, error)

@@ -26,8 +26,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
+from torch.utils.checkpoint import checkpoint
 
 from kullback.pairs.outcomes import kl_of_tilt
+from kullback.pairs.visible import hidden, surely
 from kullback.special import digamma, expm1mx
 
 _EULER = 0.5772156649015329
@@ -39,6 +41,8 @@ _INTERVALS, _STRETCH = 256, 8.0
 _LEFT, _RIGHT = 42.0, 45.0
 # How far v and c may be from equality for the form of second order.
 _NEAR_V, _NEAR_C = 0.25, 0.05
+# How many numbers one intermediate tensor may hold: 64 MB.
+_HELD = 8_000_000
 
 
 class Change(NamedTuple):
@@ -68,20 +72,39 @@ class Change(NamedTuple):
 
 
 def kl_of_change(change: Change, *, equal: bool) -> tuple[Tensor, Tensor]:
-    """Value and error estimate; `equal` says that all temperatures are, and that none needs a derivative."""
-    v = change.centred(torch.zeros_like(change.excess))
-    near = (v.detach().abs().amax(-1) < _NEAR_V) & (change.excess.detach().abs() < _NEAR_C)
-    safe = Change(
-        torch.where(near.unsqueeze(-1), v, 0.0),
-        change.kept,
-        torch.where(near, change.excess, 0.0),
-        torch.where(near, change.log_c, 0.0),
+    """Value and error estimate; `equal` says that all temperatures are, and that none needs a derivative.
+
+    Nodes times classes times inner nodes are held at once, for as many batch elements as fit; derivatives of the others
+    are found by evaluating them again.
+    """
+    per_element = (_INTERVALS + 1) * change.v.shape[-1] * (1 if equal else len(_INNER))
+    fitting = max(1, _HELD // max(1, per_element))
+    if hidden() or change.excess.numel() <= fitting:
+        return _of_piece(*change, equal=equal)
+    shape, flat = change.excess.shape, (change.v.flatten(0, -2), change.kept.expand_as(change.v).flatten(0, -2))
+    pieces = zip(
+        *(torch.split(t, fitting) for t in (*flat, change.excess.flatten(), change.log_c.flatten())), strict=True
     )
-    close, close_error = _near_at_equal_temperatures(safe) if equal else _near(safe)
-    far, far_error = _far(change._replace(v=v), equal=equal)
+    found = [checkpoint(_of_piece, *piece, equal=equal, use_reentrant=False) for piece in pieces]
+    value, error = (torch.cat(list(parts)).reshape(shape) for parts in zip(*found, strict=True))
+    return value, error
+
+
+def _of_piece(v: Tensor, kept: Tensor, excess: Tensor, log_c: Tensor, *, equal: bool) -> tuple[Tensor, Tensor]:
+    change = Change(v, kept, excess, log_c)
+    v = change.centred(torch.zeros_like(excess))
+    near = (v.detach().abs().amax(-1) < _NEAR_V) & (excess.detach().abs() < _NEAR_C)
+    zero = torch.zeros_like(near, dtype=v.dtype)
+    close, far = (zero, zero), (zero, zero)
+    if not surely(~near):
+        inner = torch.where(near.unsqueeze(-1), v, 0.0)
+        safe = Change(inner, kept, torch.where(near, excess, 0.0), torch.where(near, log_c, 0.0))
+        close = _near_at_equal_temperatures(safe) if equal else _near(safe)
+    if not surely(near):
+        far = _far(change._replace(v=v), equal=equal)
     single = change.classes < 2
-    value = torch.where(single, 0.0, torch.where(near, close, far))
-    return value, torch.where(single, 0.0, torch.where(near, close_error, far_error))
+    value, error = (torch.where(single, 0.0, torch.where(near, *both)) for both in zip(close, far, strict=True))
+    return value, error
 
 
 def _trapezoid(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:

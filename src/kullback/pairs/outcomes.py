@@ -117,18 +117,31 @@ class _Change(NamedTuple):
     infinite: Tensor  # q lacks an outcome that p has
 
 
-def _change(p: Chance, q: Chance) -> _Change:
+class Known(NamedTuple):
+    """What a caller who made p's chance from other numbers knows better than its parameter tells.
+
+    Attributes:
+        difference: Log-odds of q less those of p where one is given by them, else q₁ − p₁; detached.
+        failure: p₀ where neither is given by log-odds; detached.
+    """
+
+    difference: Tensor
+    failure: Tensor | None = None
+
+
+def _change(p: Chance, q: Chance, known: Known | None = None) -> _Change:
     never_p, always_p = p.certain()
     never_q, always_q = q.certain()
     infinite = (never_q & ~never_p) | (always_q & ~always_p)
     inner_p, inner_q = (side._replace(given=side.given.detach()).inner() for side in (p, q))
     (p1, p0), (q1, q0) = inner_p.outcomes(), inner_q.outcomes()
     if p.logits or q.logits:
-        delta = inner_q.log_odds() - inner_p.log_odds()
+        delta = inner_q.log_odds() - inner_p.log_odds() if known is None else known.difference
         log1, log0 = -_log_mean(p0, -delta, inner_p.flip()), -_log_mean(p1, delta, inner_p)
         gap = torch.where(log1 > 1, q1 - p1, p1 * torch.expm1(log1.clamp(max=1.0)))
     else:
-        gap = p.sign * (inner_q.given - inner_p.given)
+        gap = p.sign * (inner_q.given - inner_p.given) if known is None else known.difference
+        p0 = p0 if known is None or known.failure is None else known.failure
         log1, log0 = _log_ratio(p1, q1, gap), _log_ratio(p0, q0, -gap)
         delta = log1 - log0
     return _Change(p1, p0, q1, q0, log1, log0, delta, gap, never_p, always_p, infinite)
@@ -155,9 +168,9 @@ def _log_mean(p1: Tensor, delta: Tensor, p: Chance) -> Tensor:
     return torch.where(is_far, far, torch.log1p(torch.where(faint, grown, p1 * torch.expm1(delta))))
 
 
-def kl_per_trial(p: Chance, q: Chance) -> Tensor:
+def kl_per_trial(p: Chance, q: Chance, known: Known | None = None) -> Tensor:
     """KL of one trial. To a probability of p that is exactly 0 or 1 the gradient is 0, where its limit is infinite."""
-    c = _change(p, q)
+    c = _change(p, q, known)
     value = _at_edges(c, _sum_of_terms((c.p1, c.q1, c.log1), (c.p0, c.q0, c.log0)), q)
     spread_p, spread_q = c.p1 * c.p0, c.q1 * c.q0
     if p.logits:
@@ -213,6 +226,13 @@ def kl_of_tilt(log_odds: Tensor, delta: Tensor) -> Tensor:
     to_aa = spread_p * (expm1mx(both) - 2 * value)
     to_aa = torch.where((log1 + log0).abs() > 1, spread_q - spread_p * (1 + (p0 - p1) * d), to_aa)
     return attach(value, [a_step, d_step], [to_a, gap], [to_aa, spread_q - spread_p, spread_q])
+
+
+def log_changes_of_tilt(log_odds: Tensor, delta: Tensor) -> tuple[Tensor, Tensor]:
+    """log(q₁/p₁) and log(q₀/p₀) of the trial with these log-odds and the one tilted by δ; without derivatives."""
+    p = Chance(log_odds.detach(), logits=True)
+    (p1, p0), delta = p.outcomes(), delta.detach()
+    return -_log_mean(p0, -delta, p.flip()), -_log_mean(p1, delta, p)
 
 
 def difference_of_log_odds(p: Chance, q: Chance) -> Tensor:
