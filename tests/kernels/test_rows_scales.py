@@ -50,6 +50,8 @@ def test_stairs(name, step, dtype, masked):
         torch.testing.assert_close(value, want, rtol=TOLERANCE[dtype], atol=0)
         torch.testing.assert_close(alone, want, rtol=TOLERANCE[dtype], atol=0)
         if falling_q:
-            continue  # the sides share next to nothing: what is left of a mixture's derivative is rounding
+            # Values only: native and reference gradients differ by more than the tolerance here. Of kl the reference
+            # is the coarser one (4e-13 against 40 digits at the largest step); of mixtures it is not settled which.
+            continue
         for got, g in zip(gradients, expected, strict=True):
             assert ((got - g).abs() <= TOLERANCE[dtype] * g.abs().amax(-1, keepdim=True)).all()
