@@ -63,16 +63,16 @@ class Writer {
     int64_t size_;
 };
 
-// (q - p)/q.
+// (q - p)/q. `missing` is what b - a lacks, so that p/q of the logarithms a and b is e^-missing of the true one.
 template <class T>
-inline Vector<T> to_weight(const Normalised<T>& is, Vector<T> a, Vector<T> b, Vector<T> v) {
+inline Vector<T> to_weight(const Normalised<T>& is, Vector<T> a, Vector<T> b, Vector<T> v, Vector<T> missing) {
     const Mask<T> q_larger = v > T(0);
     const Vector<T> less_one = expm1_below<T>(q_larger ? -v : v);
     const Vector<T> q = is.q(b);
     // Where q is below the normal numbers, p/q = e^-v may still be within range.
     const T most = sizeof(T) == 4 ? T(88) : T(709);
     const Vector<T> ratio = -v > most ? fill(kInfinity<T>) : scaled_exp<T>(-v, Vector<T>{});
-    return q_larger ? -less_one : less_one * (q > T(0) ? is.p(a) / q : ratio);
+    return q_larger ? -less_one : less_one * (q > T(0) ? is.p(a) / q * (T(1) - missing) : ratio);
 }
 
 // One over the sum of a side's weights.
@@ -245,7 +245,7 @@ Balances<T> gradient_pass(const RowPair<T>& row, const RowStatistics& s, const D
                 if constexpr (kHasMask) g = in_q ? g : V{};
                 V size = g;
                 if (q_linear) {
-                    size = to_weight(is, x, y, v);
+                    size = to_weight(is, x, y, v, missing);
                     if constexpr (kHasMask) size = in_q | ~in_p ? size : V{};
                 }
                 to.q = {g, size, q_linear ? size * per_q : g, is.p(x) > T(0.5) ? V{} : g};

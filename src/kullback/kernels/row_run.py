@@ -135,7 +135,9 @@ def reference_gradients(
     op: Formula, request: Request, grad: Tensor, tensors: Sequence[Tensor], needs: Sequence[bool]
 ) -> list[Tensor | None]:
     """The gradients of a native call by the reference, where they are followed or recorded themselves."""
-    whole, keep = aligned(request, tensors)
+    # A view made without recording would not lead back to its tensor.
+    with torch.enable_grad():
+        whole, keep = aligned(request, tensors)
     found = _fill(_first_derivative(run_of(op, request, whole), grad, keep, whole, needs), needs)
     return [None if g is None else g.reshape(t.shape) for g, t in zip(found, tensors, strict=True)]
 
