@@ -68,7 +68,7 @@ def _record(p: Distribution, q: Distribution, answer: Answer) -> Recording:
     partial = some is not None
     if not partial and (rule is None or not _has_formula(rule, p, q)):
         raise RefusedError("no formula of its own")
-    examples = _Example(p), _Example(q)
+    examples = Example(p), Example(q)
 
     def formula(*laws: Distribution) -> Tensor:
         return answer(laws[0], laws[1])[0] if some is None else some(*laws)
@@ -166,7 +166,7 @@ def _spread(value: Value, leaf: Tensor) -> tuple[int, ...]:
     return value if isinstance(value, tuple) else (value,) * (_parts(leaf) or 1)
 
 
-def _at_least_one(examples: Sequence[_Example]) -> list[int]:
+def _at_least_one(examples: Sequence[Example]) -> list[int]:
     """An input of each side, whose shape and dtype count even if the value does not depend on it."""
     found, at = [], 0
     for example in examples:
@@ -175,13 +175,13 @@ def _at_least_one(examples: Sequence[_Example]) -> list[int]:
     return found
 
 
-def _own(examples: Sequence[_Example]) -> list[int]:
+def _own(examples: Sequence[Example]) -> list[int]:
     """The inputs that are a law's own, not those of one it is made of: infinity is connected to all of these."""
     paths = [path for example in examples for path in example.leaves]
     return sorted({i for i, path in enumerate(paths) if "." not in path} | set(_at_least_one(examples)))
 
 
-class _Example:
+class Example:
     """A copy of a distribution whose parameters are leaves of the example length.
 
     Attributes:

@@ -28,7 +28,7 @@ from kullback.pairs.densities.placing import Pieces, Sample, evaluate, located, 
 from kullback.pairs.densities.transformed import FOLLOWED
 from kullback.pairs.densities.watch import MOST, Points, Split, Watch, cut, guarded
 from kullback.pairs.parameters import gives_logits, working
-from kullback.pairs.recording import _Example
+from kullback.pairs.recording import Example
 
 Integrand = Callable[[Sample], Tensor]
 # How many times in a row a plain form must have failed at least before it is not tried any more.
@@ -69,7 +69,7 @@ class Programs:
     def __init__(
         self, p: Distribution, q: Distribution, integrand: Integrand, log_size: Integrand, *, follow_q: bool
     ) -> None:
-        examples = _Example(p), _Example(q)
+        examples = Example(p), Example(q)
         leaves = [leaf for example in examples for leaf in example.leaves.values()]
         names = [
             (side, path, None if leaf.dim() < 2 else column)
