@@ -1,8 +1,8 @@
 // The first pass over a row: sum e^a, sum e^b and sum e^a (b - a), each reading memory once. A side that holds weights needs no
 // exponential here, but a logarithm.
 //
-// Sums are scaled by 2^-scale, the scale following the largest log-weight met so far. Scaling by a power of two is exact, so a
-// later block that raises it costs no accuracy. At the end no scaled weight is above 1.
+// Sums are scaled by 2^-scale, the scale following the largest log-weight met so far, block by block. Scaling by a power of
+// two is exact, so a later block that raises it costs no accuracy.
 #pragma once
 
 #include <cmath>
@@ -50,9 +50,6 @@ template <class T>
 struct ScaledTotal {
     T scale = -kLargestScale<T>;
     Accumulator<T> total{};
-
-    // Whether e^top is small enough for sums at this scale.
-    bool holds(T top) const { return !(top * T(1.4426950408889634074) > scale + T(60)); }
 
     // Raise the scale so that e^top fits; returns the factor by which sums shrink. False: out of range.
     bool raise(T top, double& factor) {
@@ -108,65 +105,48 @@ RowSums sum_row(const RowPair<T>& row, [[maybe_unused]] KeptExponentials* kept =
     Accumulator<T> cross;
     bool in_range = true;
     M leaks{}, broken{};
-    T top_p = -kInfinity<T>, top_q = -kInfinity<T>;
-    const auto raise = [&] {
-        double shrink_p = 1, shrink_q = 1;
-        in_range = in_range && (kLinearP || p.raise(top_p, shrink_p)) && (kLinearQ || q.raise(top_q, shrink_q));
-        if (shrink_p != 1.0) cross.scale(shrink_p);
-    };
     row.template each_block<kHasMask, kLinearP, kLinearQ>([&](const T* a, const T* b, int64_t count, [[maybe_unused]] int64_t at) {
         const int64_t padded = rounded_up<T>(count);
+        double shrink_p = 1, shrink_q = 1;
+        in_range = in_range && (kLinearP || p.raise(largest_in(a, padded), shrink_p)) &&
+                   (kLinearQ || q.raise(largest_in(b, padded), shrink_q));
         if (!in_range) return;
-        if (at == 0) {
-            if (!kLinearP) top_p = largest_in(a, padded);
-            if (!kLinearQ) top_q = largest_in(b, padded);
-            raise();
-        }
-        // The scales of the blocks before will do, or nearly: the maximum is found on the way, and only where it is far above them
-        // the block is summed once more.
-        for (bool done = false; !done && in_range;) {
-            const V scale_p = fill(p.scale), scale_q = fill(q.scale);
-            V most_p = fill(top_p), most_q = fill(top_q);
-            Accumulator<T> block_p, block_q, block_cross;
-            for (int64_t i = 0; i < padded; i += kGroup<T>) {
-                V sum_p{}, sum_q{}, sum_cross{};
-                prefetch_group(a + i + kBlock), prefetch_group(b + i + kBlock);
-#pragma GCC unroll 4
-                for (int j = 0; j < 4; ++j) {
-                    const V x = load_lanes(a + i + j * kCount), y = load_lanes(b + i + j * kCount);
-                    V e_p = x, e_q = y, u = log_weight_ratio<T, kLinearP, kLinearQ>(x, y);
-                    if constexpr (!kLinearP) e_p = scaled_exp<T>(x, scale_p), most_p = larger(x, most_p);
-                    if constexpr (!kLinearQ) e_q = scaled_exp<T>(y, scale_q), most_q = larger(y, most_q);
-                    if constexpr (kLinearP) broken |= ~((x >= kSmallest) | (x == T(0)));
-                    if constexpr (kLinearQ) {
-                        M absent = y == T(0);
-                        if constexpr (!kHasMask) absent = kLinearP ? (x == T(0)) & (y >= T(0)) : M{};
-                        broken |= ~((y >= kSmallest) | absent);
-                    }
-                    if constexpr (kHasMask) {
-                        const M in_p = x > (kLinearP ? T(0) : kNoWeight), in_q = y > (kLinearQ ? T(0) : kNoWeight);
-                        leaks |= in_p & ~in_q;
-                        // A NaN is in no comparison: it must reach the sums.
-                        if constexpr (!kLinearP) e_p = in_p | (x != x) ? e_p + (x - x) : V{};
-                        if constexpr (!kLinearQ) e_q = in_q | (y != y) ? e_q + (y - y) : V{};
-                        u = in_p & in_q ? u : V{};
-                    }
-                    if constexpr (kKeep) {
-                        store_lanes(e_p, kept->p + at + i + j * kCount), store_lanes(e_q, kept->q + at + i + j * kCount);
-                    }
-                    sum_p += e_p, sum_q += e_q, sum_cross += e_p * u;
-                }
-                block_p.add(sum_p), block_q.add(sum_q), block_cross.add(sum_cross);
-            }
-            if constexpr (!kLinearP) top_p = largest_of<T>(most_p);
-            if constexpr (!kLinearQ) top_q = largest_of<T>(most_q);
-            done = (kLinearP || p.holds(top_p)) && (kLinearQ || q.holds(top_q));
-            if (done) p.total.add(block_p), q.total.add(block_q), cross.add(block_cross);
-            else raise();
-        }
+        if (shrink_p != 1.0) cross.scale(shrink_p);
         if constexpr (kKeep) kept->scale_p[kept->blocks] = p.scale, kept->scale_q[kept->blocks++] = q.scale;
+        const V scale_p = fill(p.scale), scale_q = fill(q.scale);
+        Accumulator<T> block_p, block_q, block_cross;
+        for (int64_t i = 0; i < padded; i += kGroup<T>) {
+            V sum_p{}, sum_q{}, sum_cross{};
+            prefetch_group(a + i + kBlock), prefetch_group(b + i + kBlock);
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; ++j) {
+                const V x = load_lanes(a + i + j * kCount), y = load_lanes(b + i + j * kCount);
+                V e_p = x, e_q = y, u = log_weight_ratio<T, kLinearP, kLinearQ>(x, y);
+                if constexpr (!kLinearP) e_p = scaled_exp<T>(x, scale_p);
+                if constexpr (!kLinearQ) e_q = scaled_exp<T>(y, scale_q);
+                if constexpr (kLinearP) broken |= ~((x >= kSmallest) | (x == T(0)));
+                if constexpr (kLinearQ) {
+                    M absent = y == T(0);
+                    if constexpr (!kHasMask) absent = kLinearP ? (x == T(0)) & (y >= T(0)) : M{};
+                    broken |= ~((y >= kSmallest) | absent);
+                }
+                if constexpr (kHasMask) {
+                    const M in_p = x > (kLinearP ? T(0) : kNoWeight), in_q = y > (kLinearQ ? T(0) : kNoWeight);
+                    leaks |= in_p & ~in_q;
+                    // A NaN is in no comparison: it must reach the sums.
+                    if constexpr (!kLinearP) e_p = in_p | (x != x) ? e_p + (x - x) : V{};
+                    if constexpr (!kLinearQ) e_q = in_q | (y != y) ? e_q + (y - y) : V{};
+                    u = in_p & in_q ? u : V{};
+                }
+                if constexpr (kKeep) {
+                    store_lanes(e_p, kept->p + at + i + j * kCount), store_lanes(e_q, kept->q + at + i + j * kCount);
+                }
+                sum_p += e_p, sum_q += e_q, sum_cross += e_p * u;
+            }
+            block_p.add(sum_p), block_q.add(sum_q), block_cross.add(sum_cross);
+        }
+        p.total.add(block_p), q.total.add(block_q), cross.add(block_cross);
     });
-    raise();
     const double cross_total = in_range && !any(broken) ? cross.total() : kNaN<double>;
     return {double(p.scale), double(q.scale), p.total.total(), q.total.total(), cross_total, any(leaks)};
 }
