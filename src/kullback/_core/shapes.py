@@ -19,6 +19,14 @@ _ACCELERATOR_BLOCK = 1 << 23
 Index = tuple[int | slice, ...]
 
 
+def joint_shape(*shapes: torch.Size) -> torch.Size:
+    """The broadcast shape. Even for equal ones torch would import its symbolic shapes first, which takes seconds."""
+    if all(shape == shapes[0] for shape in shapes):
+        return shapes[0]
+    shape: torch.Size = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
+    return shape
+
+
 def classes_last(tensor: Tensor, dim: int, name: str) -> Tensor:
     """A view of a tensor whose last dimension holds the classes."""
     if tensor.dim() == 0:

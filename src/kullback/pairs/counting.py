@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
+from kullback._core.shapes import joint_shape
 from kullback._core.special._double_double import two_sum
 from kullback.integrate.constants import Constants
 from kullback.pairs import support
@@ -85,7 +86,7 @@ def _laws(p: Distribution, q: Distribution, index: Tensor | None) -> Laws:
     """Both laws, all elements or those with an index."""
     if index is None:
         return describe_counts(p, _for_counts), describe_counts(q, _for_counts)
-    lift = Chosen(torch.broadcast_shapes(p.batch_shape, q.batch_shape), index, 1)  # type: ignore[no-untyped-call]
+    lift = Chosen(joint_shape(p.batch_shape, q.batch_shape), index, 1)
     return describe_counts(p, lift), describe_counts(q, lift)
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, Transform
 
+from kullback._core.shapes import joint_shape
 from kullback.pairs.parameters import made
 from kullback.pairs.visible import hidden
 
@@ -26,7 +27,7 @@ _PORTION = 2048
 
 def in_portions(formula: Formula[Result], p: Distribution, q: Distribution) -> Result:
     """The formula's tensor, or its tensors, for all elements; whatever else it gives is given back."""
-    shape = torch.broadcast_shapes(p.batch_shape, q.batch_shape)  # type: ignore[no-untyped-call]
+    shape = joint_shape(p.batch_shape, q.batch_shape)
     if hidden() or shape.numel() <= _PORTION:
         return formula(p, q)
     of_p, of_q = (_Cut.of(law, shape) for law in (p, q))

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
+from kullback._core.shapes import joint_shape
 from kullback.pairs import support
 from kullback.pairs.densities import describable, in_family
 from kullback.pairs.densities.expectation import NOWHERE as _NOWHERE
@@ -66,7 +67,7 @@ def kl_by_integral(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
 
 def _by_programs(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor] | None:
     """Value and error by recorded programs; None where there are none, or derivatives are asked for."""
-    batch = torch.broadcast_shapes(p.batch_shape, q.batch_shape)  # type: ignore[no-untyped-call]
+    batch = joint_shape(p.batch_shape, q.batch_shape)
     first = programs_for(p, q, first_order, size_of_p, follow_q=False)
     layout = None if first is None or 0 in batch else first.layout(p, q, batch)
     if first is None or layout is None:
@@ -98,7 +99,7 @@ def _finite_by_programs(
             raise UnforeseenError
         close = near.nonzero().squeeze(-1)
         second = programs_for(p, q, second_order, size_of_both, follow_q=True)
-        batch = torch.broadcast_shapes(p.batch_shape, q.batch_shape)  # type: ignore[no-untyped-call]
+        batch = joint_shape(p.batch_shape, q.batch_shape)
         layout = None if second is None else second.layout(p, q, batch)
         if second is None or layout is None:
             raise UnforeseenError

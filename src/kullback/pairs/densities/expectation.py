@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
+from kullback._core.shapes import joint_shape
 from kullback.integrate import Integral, Nodes, Span, graded_panels, integrate, place_nodes, split_panels, tightened
 from kullback.integrate.constants import Constants
 from kullback.pairs.densities.describe import describe
@@ -71,7 +72,7 @@ def pieces_of(
     With `closely`, samples know log-ratios that are made of differences of parameters.
     """
     frozen = not any(tensor.requires_grad for side in (p, q) for tensor in tensors_of(side))
-    batch = torch.broadcast_shapes(p.batch_shape, q.batch_shape)  # type: ignore[no-untyped-call]
+    batch = joint_shape(p.batch_shape, q.batch_shape)
 
     def lift(dims: int, component: Tensor | None = None) -> Lift:
         if index is not None:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, MixtureSameFamily
 
+from kullback._core.shapes import joint_shape
 from kullback.pairs.densities.close_families import formula_for
 from kullback.pairs.densities.describe import describe
 from kullback.pairs.densities.nesting import as_mixture, flat
@@ -108,7 +109,7 @@ def _change_of_weights(p: MixtureSameFamily, q: MixtureSameFamily) -> Tensor:
     # The sum of v·e^change, which normalises w, less 1.
     grown = (share * torch.expm1(change.clamp_max(_MOST))).sum(-1, keepdim=True)
     change = change - torch.log1p(grown)
-    return change.expand(*torch.broadcast_shapes(p.batch_shape, q.batch_shape), -1)  # type: ignore[no-untyped-call]
+    return change.expand(*joint_shape(p.batch_shape, q.batch_shape), -1)
 
 
 def _still(point: Point) -> Point:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from kullback._core.shapes import joint_shape
 from kullback.integrate import Span, falling, ladder
 from kullback.pairs.densities.chart import Chart, Mark
 from kullback.pairs.densities.law import Law, LogDensity
@@ -147,7 +148,7 @@ def located(pieces: Pieces, *, follow_q: bool) -> tuple[Tensor, Tensor]:
     p, q, chart = pieces.p, pieces.q, pieces.over.chart
     marks = [*p.marks, *p.bulk, *q.marks, *(q.bulk if follow_q else ())]
     found = [part for kind in _KINDS for part in _located_together(chart, [m for m in marks if _kind(m) == kind])]
-    batch = torch.broadcast_shapes(*(part.shape[:-1] for part in found))  # type: ignore[no-untyped-call]
+    batch = joint_shape(*(part.shape[:-1] for part in found))
     centres, widths = (torch.cat([part.expand(*batch, -1) for part in found[i::2]], -1) for i in (0, 1))
     widths = widths.clamp_min(_NARROWEST)
     return centres, widths

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
+from kullback._core.shapes import joint_shape
 from kullback.pairs.parameters import read
 
 Lift = Callable[[Tensor], Tensor]
@@ -77,7 +78,7 @@ class Given(NamedTuple):
 
     def wide(self, other: Distribution) -> Lift:
         """The same for parameters of another distribution, one of a map say, whose batch is part of this one's."""
-        batch = torch.broadcast_shapes(self.distribution.batch_shape, other.batch_shape)  # type: ignore[no-untyped-call]
+        batch = joint_shape(self.distribution.batch_shape, other.batch_shape)
         return lambda tensor: self.lift(tensor.expand(batch))
 
     def constant(self, value: float, like: Tensor) -> Tensor:
