@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -81,3 +83,14 @@ def test_only_parameters_are_kept_for_the_backward_pass(monkeypatch: pytest.Monk
         value = kl(d.Normal(loc, 1.0), d.Cauchy(ones(64), ones(64)))
     assert value.requires_grad
     assert kept < 20 * 64
+
+
+def test_a_first_integral_does_not_wait_for_sympy() -> None:
+    """torch.broadcast_shapes imports it, for seconds, whatever the shapes are."""
+    code = (
+        "import sys, torch, kullback\n"
+        "from torch.distributions import Cauchy, Laplace\n"
+        "kullback.kl(Laplace(0.0, 1.0), Cauchy(0.0, 1.0)), kullback.js(Laplace(0.0, 1.0), Cauchy(0.0, 1.0))\n"
+        "sys.exit('sympy' in sys.modules)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -79,11 +79,8 @@ def check_class_counts(p: Tensor, q: Tensor) -> None:
 
 def batch_shape(*tensors: Tensor) -> torch.Size:
     """The broadcast shape of the batch dimensions of tensors whose classes are last."""
-    first = tensors[0].shape
-    if all(t.shape == first for t in tensors):
-        return first[:-1]
     try:
-        shape: torch.Size = torch.broadcast_shapes(*(t.shape[:-1] for t in tensors))  # type: ignore[no-untyped-call]
+        return joint_shape(*(t.shape[:-1] for t in tensors))
     except RuntimeError:
         shapes = " and ".join(str(tuple(t.shape[:-1])) for t in tensors)
         raise ShapeError(
@@ -93,7 +90,6 @@ def batch_shape(*tensors: Tensor) -> torch.Size:
                 expected="equal sizes, or 1, in every batch dimension",
             )
         ) from None
-    return shape
 
 
 def blocks(batch: torch.Size, classes: int, device: torch.device) -> Iterator[Index]:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from kullback._core.dtypes import result_dtype, work_dtype
+from kullback._core.shapes import joint_shape
 from kullback.kernels import native as _native
 from kullback.kernels.graph import Graph
 from kullback.kernels.levels import is_plain, tracer_active, transform_active
@@ -124,11 +125,7 @@ class Program:
 
     def shape(self, tensors: Sequence[Tensor]) -> torch.Size:
         """The shape of the value."""
-        shapes = [t.shape[:-1] if n else t.shape for t, n in zip(tensors, self.parts, strict=True)]
-        if all(shape == shapes[0] for shape in shapes):  # torch.broadcast_shapes imports sympy, for a second or two
-            return shapes[0]
-        shape: torch.Size = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
-        return shape
+        return joint_shape(*(t.shape[:-1] if n else t.shape for t, n in zip(tensors, self.parts, strict=True)))
 
     def _inputs(self, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         if not any(self.parts):
