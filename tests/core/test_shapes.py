@@ -1,4 +1,6 @@
-"""Blocks cover every row once, whatever the batch."""
+"""Blocks cover every row once, whatever the batch; shapes are joined as torch joins them."""
+
+import itertools
 
 import pytest
 import torch
@@ -34,3 +36,30 @@ def test_dtypes():
     assert needs_compensation(torch.float64, single, double)
     assert not needs_compensation(torch.float64, half, single)
     assert needs_compensation(torch.float32, single)
+
+
+SHAPES = [(), (1,), (3,), (0,), (1, 1), (2, 1), (1, 3), (2, 3), (4, 1, 3), (5, 0), (4,)]
+
+
+def shape_or_error(join, some):
+    try:
+        return join(*some)
+    except RuntimeError:
+        return RuntimeError
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_joint_shapes_are_those_of_torch(count):
+    for some in itertools.product(map(torch.Size, SHAPES), repeat=count):
+        found = shape_or_error(shapes.joint_shape, some)
+        assert found == shape_or_error(torch.broadcast_shapes, some)
+        assert found is RuntimeError or isinstance(found, torch.Size)
+
+
+def test_joint_shapes_compile_with_symbolic_sizes():
+    def widened(a, b):
+        return a.expand(shapes.joint_shape(a.shape, b.shape)) + 1
+
+    compiled = torch.compile(widened, fullgraph=True, dynamic=True, backend="aot_eager")
+    for rows, columns in [(2, 3), (4, 5)]:
+        assert compiled(torch.zeros(columns), torch.zeros(rows, columns)).shape == (rows, columns)

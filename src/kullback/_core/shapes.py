@@ -20,11 +20,17 @@ Index = tuple[int | slice, ...]
 
 
 def joint_shape(*shapes: torch.Size) -> torch.Size:
-    """The broadcast shape. Even for equal ones torch would import its symbolic shapes first, which takes seconds."""
-    if all(shape == shapes[0] for shape in shapes):
+    """The broadcast shape. `torch.broadcast_shapes` would import the symbolic shapes of torch first, for seconds."""
+    if all(shape == shapes[0] for shape in shapes[1:]):
         return shapes[0]
-    shape: torch.Size = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
-    return shape
+    joint = [1] * max(len(shape) for shape in shapes)
+    for shape in shapes:
+        for place, size in enumerate(reversed(shape), start=1):
+            if joint[-place] == 1:
+                joint[-place] = size
+            elif size not in (1, joint[-place]):
+                raise RuntimeError(f"shapes {', '.join(str(tuple(s)) for s in shapes)} do not broadcast")
+    return torch.Size(joint)
 
 
 def classes_last(tensor: Tensor, dim: int, name: str) -> Tensor:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from kullback._core.dtypes import result_dtype, work_dtype
+from kullback._core.shapes import joint_shape
 from kullback.kernels import native as _native
 from kullback.kernels.face import Op
 
@@ -32,7 +33,7 @@ class DirichletOp:
             reference=self._reference,
             native=self._forward,
             backward=self._backward,
-            fake=lambda alpha, beta: alpha.new_empty(_shape(alpha, beta)[:-1]),
+            fake=lambda alpha, beta: alpha.new_empty(joint_shape(alpha.shape, beta.shape)[:-1]),
         )
         library = _native.library()
         if library is not None:
@@ -51,7 +52,7 @@ class DirichletOp:
 
     def _reference(self, alpha: Tensor, beta: Tensor) -> Tensor:
         value = self.formula(*(t.to(work_dtype(t.device)) for t in (alpha, beta)))
-        return value.to(alpha.dtype).expand(_shape(alpha, beta)[:-1])
+        return value.to(alpha.dtype).expand(joint_shape(alpha.shape, beta.shape)[:-1])
 
     def _forward(self, alpha: Tensor, beta: Tensor) -> Tensor:
         alpha, beta = _rows(alpha, beta)
@@ -78,13 +79,6 @@ class DirichletOp:
             raise RuntimeError("the native function 'dirichlet' refused its arguments")
 
 
-def _shape(alpha: Tensor, beta: Tensor) -> torch.Size:
-    if alpha.shape == beta.shape:
-        return alpha.shape
-    shape: torch.Size = torch.broadcast_shapes(alpha.shape, beta.shape)  # type: ignore[no-untyped-call]
-    return shape
-
-
 def _rows(alpha: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
-    shape = _shape(alpha, beta)
+    shape = joint_shape(alpha.shape, beta.shape)
     return alpha.expand(shape).contiguous(), beta.expand(shape).contiguous()

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
+from kullback._core.shapes import joint_shape
 from kullback.kernels import native as _native
 from kullback.kernels.arguments import constant, one, two
 from kullback.kernels.face import Op
@@ -192,8 +193,7 @@ def _fake(*tensors: Tensor) -> Tensor:
 
 
 def _broadcast(tensors: Sequence[Tensor]) -> torch.Size:
-    shape: torch.Size = torch.broadcast_shapes(*(t.shape for t in tensors))  # type: ignore[no-untyped-call]
-    return shape
+    return joint_shape(*(t.shape for t in tensors))
 
 
 def _unavailable(*_: Tensor) -> Tensor:

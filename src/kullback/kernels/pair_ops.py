@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from kullback._core.dtypes import result_dtype, work_dtype
+from kullback._core.shapes import joint_shape
 from kullback.kernels import native as _native
 from kullback.kernels.face import Op
 
@@ -72,7 +73,7 @@ class PairOp:
         return value.to(tensors[0].dtype).expand(self._shape(tensors))
 
     def _shape(self, tensors: Sequence[Tensor]) -> torch.Size:
-        shape: torch.Size = torch.broadcast_shapes(*(t.shape for t in tensors))  # type: ignore[no-untyped-call]
+        shape = joint_shape(*(t.shape for t in tensors))
         return shape[:-1] if self.parts else shape
 
     def _fake(self, *tensors: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function_variadic
 
 from kullback._core.errors import InputTypeError, ShapeError, explain_problem
+from kullback._core.shapes import joint_shape
 from kullback.nn.call_site import is_ignored
 from kullback.nn.misuse import warn_about_misuse
 from kullback.nn.pointwise import is_followed, pointwise_kl
@@ -139,10 +140,8 @@ def _under_autocast(log_q: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _common_shape(log_q: Tensor, target: Tensor) -> torch.Size:
-    if log_q.shape == target.shape:
-        return log_q.shape
     try:
-        return torch.Size(torch.broadcast_shapes(log_q.shape, target.shape))  # type: ignore[no-untyped-call]
+        return joint_shape(log_q.shape, target.shape)
     except RuntimeError as error:
         raise ShapeError(
             explain_problem(

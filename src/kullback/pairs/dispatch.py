@@ -11,6 +11,7 @@ from torch.compiler import is_dynamo_compiling
 from torch.distributions import Distribution, Independent, TransformedDistribution
 
 from kullback._core.errors import InputTypeError, NoRouteError, ShapeError, explain_problem
+from kullback._core.shapes import joint_shape
 from kullback.pairs import quick, registry, support
 from kullback.pairs.parameters import result_dtype, tensors_of
 from kullback.pairs.portions import in_portions
@@ -236,10 +237,8 @@ def check_pair(p: Distribution, q: Distribution) -> torch.Size:
                 instead="Independent(p, n) if the last n batch dimensions of p belong to the event",
             )
         )
-    if p.batch_shape == q.batch_shape:
-        return p.batch_shape
     try:
-        return cast("torch.Size", torch.broadcast_shapes(p.batch_shape, q.batch_shape))  # type: ignore[no-untyped-call]
+        return joint_shape(p.batch_shape, q.batch_shape)
     except RuntimeError:
         raise ShapeError(
             explain_problem(

@@ -20,6 +20,7 @@ from torch.distributions import (
     Normal,
 )
 
+from kullback._core.shapes import joint_shape
 from kullback.pairs.densities.shares import log_shares
 from kullback.pairs.parameters import working
 
@@ -72,7 +73,7 @@ def _gaussian(distribution: Distribution) -> tuple[Tensor, Tensor]:
 def divergences(f: Components, g: Components) -> Tensor:
     """KL(f_a ‖ g_b) as (..., K_f, K_g)."""
     f_factor, g_factor = f.factor.unsqueeze(-3), g.factor.unsqueeze(-4)
-    shape = torch.broadcast_shapes(f_factor.shape, g_factor.shape)  # type: ignore[no-untyped-call]
+    shape = joint_shape(f_factor.shape, g_factor.shape)
     f_factor, g_factor = f_factor.expand(shape), g_factor.expand(shape)
     shift = (f.loc.unsqueeze(-2) - g.loc.unsqueeze(-3)).unsqueeze(-1)
     solved: Tensor = torch.linalg.solve_triangular(g_factor, torch.cat([f_factor - g_factor, shift], -1), upper=False)

@@ -32,6 +32,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
+from kullback._core.shapes import joint_shape
 from kullback.pairs.dispatch import Bounding, KLResult, bound_generally
 from kullback.pairs.gaussian_components import Components, components, divergences, entropies, is_gaussian_mixture
 from kullback.pairs.parameters import result_dtype
@@ -195,7 +196,7 @@ def kl_between_bounds(p: Distribution, q: Distribution) -> KLResult:
     """The middle of the interval, differentiable, and half its width, roundings included."""
     lower, upper, rounding = bounds(p, q)
     dtype = result_dtype(p, q)
-    shape = torch.broadcast_shapes(p.batch_shape, q.batch_shape)  # type: ignore[no-untyped-call]
+    shape = joint_shape(p.batch_shape, q.batch_shape)
     value = ((lower + upper) / 2).to(dtype)
     error = (upper - lower).detach() / 2 + rounding + torch.finfo(dtype).eps * value.detach().abs()
     return KLResult(value.expand(shape), error.to(dtype).expand(shape), "bounds", certified=True)

@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.distributions import LowRankMultivariateNormal, MultivariateNormal
 
 from kullback._core.gauss_legendre import gauss_legendre
+from kullback._core.shapes import joint_shape
 from kullback.kernels.low_rank_op import LowRank, LowRankOp
 from kullback.pairs.multivariate_normal import SOURCE, kl_gaussian_gaussian
 from kullback.pairs.ratios import log_ratio
@@ -120,7 +121,7 @@ def _second_order(c: _Change) -> tuple[Tensor, Tensor]:
     k = c.root_a.shape[-1]
     changed = c.rho.unsqueeze(-1) * c.outer.mT
     by_rho, by_moved = (x.detach().square().sum((-2, -1)).sqrt().clamp_min(_TINY) for x in (changed, c.root_moved))
-    shape = torch.broadcast_shapes(changed.shape, c.root_moved.shape)  # type: ignore[no-untyped-call]
+    shape = joint_shape(changed.shape, c.root_moved.shape)
     by_rho, by_moved = by_rho[..., None, None], by_moved[..., None, None]
     columns = (c.inner.mT, changed / by_rho, c.root_moved / by_moved, c.root_a)
     v = torch.cat([column.expand(shape) for column in columns], -1)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, LogNormal, Pareto, Uniform
 
+from kullback._core.shapes import joint_shape
 from kullback.kernels.program import Program, TooLargeError
 from kullback.kernels.recorder import LENGTH, Recorder, RefusedError, Value
 from kullback.pairs import registry, support
@@ -242,4 +243,4 @@ def _replaced(d: Distribution, tensors: dict[int, Tensor]) -> Distribution:
     event_dims = len(d.event_shape)
     shapes = [t.shape[: t.dim() - event_dims] for t in state.values() if isinstance(t, Tensor)]
     inner = [part.batch_shape for part in state.values() if isinstance(part, Distribution)]
-    return made(type(d), state, torch.broadcast_shapes(*shapes, *inner))  # type: ignore[no-untyped-call]
+    return made(type(d), state, joint_shape(*shapes, *inner))

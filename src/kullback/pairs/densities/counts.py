@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from kullback._core.shapes import joint_shape
 from kullback._core.special._double_double import two_product
 from kullback.pairs.densities.reading import Given
 from kullback.pairs.densities.stirling import deviance, stirling_rest
@@ -197,7 +198,7 @@ def describe_categorical(given: Given) -> CountLaw:
 
     def log_pmf(k: Tensor, lost: Tensor | None = None) -> Tensor:  # noqa: ARG001
         index = k.clamp(0, size - 1).long()
-        shape = torch.broadcast_shapes(stacked.shape[:-1], index.shape[:-1])  # type: ignore[no-untyped-call]
+        shape = joint_shape(stacked.shape[:-1], index.shape[:-1])
         found = stacked.expand(*shape, size).gather(-1, index.expand(*shape, index.shape[-1]))
         return torch.where(k < size, found, -math.inf)
 
