@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from torch import Tensor
-from torch.distributions import Distribution, Independent
+from torch.distributions import Distribution, Independent, MixtureSameFamily, TransformedDistribution
 
+from kullback.diagnose.infinity import reasons
 from kullback.pairs import registry
 from kullback.pairs.dispatch import KLResult, kl_with_error
 from kullback.pairs.parameters import gives_logits
@@ -31,19 +32,23 @@ def describe(p: Distribution, q: Distribution) -> str:
           error: about 1.2e-15
     """
     lines = [f"p = {_written(p)}", f"q = {_written(q)}", ""]
-    for label, a, b in (("KL(p ‖ q)", p, q), ("KL(q ‖ p)", q, p)):
-        lines += _direction(label, a, b)
+    for (a, first), (b, second) in ((("p", p), ("q", q)), (("q", q), ("p", p))):
+        lines += _direction(a, first, b, second)
     return "\n".join(lines)
 
 
-def _direction(label: str, p: Distribution, q: Distribution) -> list[str]:
+def _direction(a: str, p: Distribution, b: str, q: Distribution) -> list[str]:
+    """Of the distributions that were called a and b."""
+    label = f"KL({a} ‖ {b})"
     try:
         result = kl_with_error(p, q)
     except NotImplementedError as error:
         return [f"{label}: {str(error).partition(chr(10))[0]}"]
-    if result.method == "infinite":
-        return [f"{label} = inf", "  infinite: the first distribution has mass where the second has none"]
-    return [f"{label} = {_amount(result.value)}", f"  {_how(p, q, result)}", f"  error: {_error(result)}"]
+    infinite = result.value.isinf()
+    why = [f"  infinite: {reason}" for reason in reasons(p, q, infinite, names=(a, b))]
+    if bool(infinite.all()) and infinite.numel():
+        return [f"{label} = inf", *why]
+    return [f"{label} = {_amount(result.value)}", *why, f"  {_how(p, q, result)}", f"  error: {_error(result)}"]
 
 
 def _amount(value: Tensor) -> str:
@@ -59,24 +64,33 @@ def _how(p: Distribution, q: Distribution, result: KLResult) -> str:
 
 
 def _error(result: KLResult) -> str:
-    worst = float(result.error.detach().max())
+    worst = max(result.error.detach().flatten().tolist(), default=0.0)
     return f"at most {worst:.2g}" if result.certified else f"about {worst:.2g}"
 
 
 def _written(d: Distribution) -> str:
     """The distribution with its parameters, numbers short."""
-    stored = {k: vars(d).get(k) for k in d.arg_constraints}
-    if not any(isinstance(v, Tensor) for v in stored.values()):  # kept on an inner distribution
-        stored = {k: getattr(d, k, None) for k in d.arg_constraints if k != ("probs" if gives_logits(d) else "logits")}
-    given = [f"{k}: {_values(v)}" for k, v in stored.items() if isinstance(v, Tensor)]
     if isinstance(d, Independent):
-        given = [_written(d.base_dist), str(d.reinterpreted_batch_ndims)]
+        return f"Independent({_written(d.base_dist)}, {d.reinterpreted_batch_ndims})"
+    if isinstance(d, MixtureSameFamily):
+        return f"MixtureSameFamily({_written(d.mixture_distribution)}, {_written(d.component_distribution)})"
+    if type(d) is TransformedDistribution:
+        return f"TransformedDistribution({_written(d.base_dist)}, {d.transforms})"
+    names = [name for name in d.arg_constraints if name != ("probs" if gives_logits(d) else "logits")]
+    stored = {name: vars(d).get(name) for name in names}
+    if not any(isinstance(v, Tensor) for v in stored.values()):  # kept on an inner distribution
+        stored = {name: getattr(d, name, None) for name in names}
+    given = [f"{k}: {_values(v)}" for k, v in stored.items() if isinstance(v, Tensor)]
     return f"{type(d).__name__}({', '.join(given)})" if given else repr(d)
 
 
 def _values(tensor: Tensor) -> str:
     numbers = tensor.detach().tolist()
-    return f"[{', '.join(map(str, numbers))}]" if isinstance(numbers, list) else _short(numbers)
+    return _listed(numbers)
+
+
+def _listed(numbers: float | list[float]) -> str:
+    return f"[{', '.join(map(_listed, numbers))}]" if isinstance(numbers, list) else _short(numbers)
 
 
 def _short(number: float) -> str:

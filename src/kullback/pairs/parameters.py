@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution
+from torch.distributions import Distribution, VonMises
 
 
 def working(tensor: Tensor) -> Tensor:
@@ -53,10 +53,21 @@ def made(kind: type[Distribution], state: dict[str, object], batch_shape: torch.
     return law
 
 
+def kept_by(distribution: Distribution) -> list[object]:
+    """What a distribution stores, without copies that would change an answer.
+
+    A sampled VonMises keeps its parameters in float64, too, and a number derived from them that overflows.
+    """
+    stored = vars(distribution)
+    if not isinstance(distribution, VonMises):
+        return list(stored.values())
+    return [value for name, value in stored.items() if name in distribution.arg_constraints]
+
+
 def tensors_of(distribution: Distribution) -> list[Tensor]:
-    """Every floating tensor a distribution holds, wrapped distributions included; nothing derived from another."""
+    """Every floating tensor a distribution holds, wrapped distributions included."""
     found: list[Tensor] = []
-    for value in vars(distribution).values():
+    for value in kept_by(distribution):
         if isinstance(value, Tensor) and value.is_floating_point():
             found.append(value)
         elif isinstance(value, Distribution):

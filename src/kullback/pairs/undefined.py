@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
+from kullback.pairs.parameters import kept_by
 from kullback.pairs.visible import hidden
 
 
@@ -25,7 +26,7 @@ def marked(value: Tensor, *laws: Distribution) -> Tensor:
 def _undefined(law: Distribution) -> Tensor | None:
     """Which elements have a parameter that is NaN; None where none has. A Beta keeps its own in a Dirichlet."""
     found: Tensor | None = None
-    for value in vars(law).values():
+    for value in kept_by(law):
         lost = None
         if isinstance(value, Tensor) and value.is_floating_point():
             lost = value.isnan()

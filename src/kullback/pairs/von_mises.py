@@ -19,13 +19,15 @@ from kullback._core.special._derivatives import attach, split_point
 from kullback._core.special._double_double import two_difference
 from kullback.kernels.special import bessel_ratio_curvature, bessel_ratio_slope
 from kullback.pairs.parameters import read
+from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
-from kullback.special import bessel_ratio, log_iv, log_ive
+from kullback.special import bessel_ratio, expm1mx, log_iv, log_ive
 
 # Within this ratio of concentrations the remainder integral is exact to rounding with 16 nodes.
 _NEAR = 4.0
 # Up to here log I₀ itself, beyond it e^(−x)·I₀ keeps the digits.
 _SCALED_FROM = 10.0
+_HUGE = 1e100
 _RULE = gauss_legendre(16)
 
 
@@ -41,8 +43,17 @@ def kl_von_mises_von_mises(p: VonMises, q: VonMises) -> Tensor:
 
 
 def log_i0_bregman(x: Tensor, y: Tensor) -> Tensor:
-    """F(y) − F(x) − (y − x)·A(x), never negative, without cancellation."""
+    """F(y) − F(x) − (y − x)·A(x), never negative, without cancellation.
+
+    Where squares of both would overflow, F(x) = x − ½log(2πx) to the last digit and ½φ(log y/x) is left of it.
+    """
     x, y = torch.broadcast_tensors(x, y)  # type: ignore[no-untyped-call]
+    huge = torch.minimum(x, y) > _HUGE
+    limit = expm1mx(log_ratio(torch.where(huge, y, 1.0), torch.where(huge, x, 1.0))) / 2
+    return torch.where(huge, limit, _bregman(*(torch.where(huge, 1.0, t) for t in (x, y))))
+
+
+def _bregman(x: Tensor, y: Tensor) -> Tensor:
     (x0, x_step), (y0, y_step) = split_point(x), split_point(y)
     gap = y0 - x0
     ratio_x, ratio_y = bessel_ratio(0.0, x0), bessel_ratio(0.0, y0)
