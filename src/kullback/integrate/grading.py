@@ -97,7 +97,7 @@ def falling(rungs: Panels, log_size: Tensor, argument: Tensor | None = None) -> 
     first = torch.where(keep, index, count).amin(-1, keepdim=True)
     last = torch.where(keep, index, -1).amax(-1, keepdim=True)
     change = torch.maximum(log_size, floor).diff(dim=-1).abs() / _FALL
-    if argument is not None:
+    if argument is not None and argument.shape[-1] > 1:  # one that is constant has no nodes
         change = torch.maximum(change, argument.clamp(-_TURNED, _TURNED).diff(dim=-1).abs() / _TURN)
     grown = torch.maximum(rungs.stretched.diff(dim=-1), change).cumsum(-1)
     stretched = torch.nn.functional.pad(grown, (1, 0))

@@ -16,6 +16,11 @@ def working(tensor: Tensor) -> Tensor:
     return tensor.to(torch.float32 if tensor.device.type == "mps" else torch.float64)
 
 
+def number(value: float | Tensor) -> Tensor:
+    """A parameter of a map in working precision; a Python number is a double, whatever torch's default is."""
+    return working(value) if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64)
+
+
 def read(distribution: Distribution, *names: str) -> tuple[Tensor, ...]:
     """The named parameters in working precision, as tensors."""
     return tuple(working(torch.as_tensor(getattr(distribution, name))) for name in names)

@@ -208,9 +208,9 @@ def _resolve(p: type, q: type) -> Rule | None:
     )
 
 
-def answer_generally(rule_for: Callable[[Distribution, Distribution], Rule | None]) -> None:
-    """Ask this for a rule whenever a pair of objects has none of its own."""
-    _general.append(rule_for)
+def answer_generally(rule_for: Callable[[Distribution, Distribution], Rule | None], *, first: bool = False) -> None:
+    """Ask this for a rule whenever a pair of objects has none of its own, first or after those asked so far."""
+    _general.insert(0 if first else len(_general), rule_for)
 
 
 def find_for(p: Distribution, q: Distribution) -> Rule | None:

@@ -1,4 +1,4 @@
-"""KL(TransformedDistribution ‖ q): a bijection changes nothing, so it is the divergence of the bases.
+"""KL(TransformedDistribution ‖ q): a bijection changes nothing, so it is the divergence before it.
 
 That needs equal *and* injective transforms. |N(1, 1)| and |N(−1, 1)| are the same law although their bases are two nats
 apart; for such a pair there is no route here.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.distributions import TransformedDistribution
+from torch.distributions import Distribution, TransformedDistribution
 from torch.distributions.transforms import ComposeTransform, Transform
 
 from kullback.pairs.registry import Reduced, register
@@ -18,20 +18,28 @@ from kullback.pairs.registry import Reduced, register
     TransformedDistribution,
     TransformedDistribution,
     method="structure",
-    source="KL of the bases: equal injective transforms cancel",
+    source="KL before the last maps: equal injective ones cancel",
 )
 def kl_transformed_transformed(p: TransformedDistribution, q: TransformedDistribution) -> Reduced | None:
-    """None unless both apply the same injective transforms in the same order."""
-    transforms_p, transforms_q = _flat(p.transforms), _flat(q.transforms)
-    same = len(transforms_p) == len(transforms_q) and all(map(_equal, transforms_p, transforms_q))
-    if not same or not all(t.bijective for t in transforms_p):
+    """The pair before the last maps that both have in common; None if they have none."""
+    first_p, first_q = flat(p.transforms), flat(q.transforms)
+    common = 0
+    for last_p, last_q in zip(reversed(first_p), reversed(first_q), strict=False):
+        if not (_equal(last_p, last_q) and last_p.bijective):
+            break
+        common += 1
+    if not common:
         return None
-    return Reduced(p.base_dist, q.base_dist)
+    return Reduced(_before(p, first_p[:-common]), _before(q, first_q[:-common]))
 
 
-def _flat(transforms: list[Transform]) -> list[Transform]:
-    """A composition written as one transform or as a list is the same map."""
-    parts = [_flat(t.parts) if isinstance(t, ComposeTransform) else [t] for t in transforms]
+def _before(law: TransformedDistribution, maps: list[Transform]) -> Distribution:
+    return TransformedDistribution(law.base_dist, maps, validate_args=False) if maps else law.base_dist
+
+
+def flat(transforms: list[Transform]) -> list[Transform]:
+    """The maps in order, one by one: a composition written as one transform or as a list is the same map."""
+    parts = [flat(t.parts) if isinstance(t, ComposeTransform) else [t] for t in transforms]
     return [t for part in parts for t in part]
 
 

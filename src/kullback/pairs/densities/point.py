@@ -83,11 +83,10 @@ class Point(NamedTuple):
                 log_size = distance.in_units(scale)
                 shift = (distance.end - loc) / scale
                 if at_most(log_size, CAP / 2) and at_most(shift.abs(), MODEST):
-                    size = torch.exp(log_size)
-                    parts.append(((torch.add(shift, size, alpha=sign), None), size))
+                    parts.append(((torch.add(shift, torch.exp(log_size), alpha=sign), None), log_size))
                 else:
                     size = torch.exp(log_size.clamp_max(CAP))
-                    parts.append((_combine(shift, sign * size, log_size), size))
+                    parts.append((_combine(shift, sign * size, log_size), log_size))
         if len(parts) == 1:
             return parts[0][0]
         (low, low_size), (high, high_size) = parts

@@ -19,7 +19,7 @@ from kullback.pairs.densities.law import Law, LogDensity
 from kullback.pairs.densities.maps import Affine, Map
 from kullback.pairs.densities.point import Point
 from kullback.pairs.densities.reading import Given
-from kullback.pairs.parameters import working
+from kullback.pairs.parameters import number
 from kullback.pairs.support import Bound
 from kullback.pairs.visible import surely
 
@@ -102,10 +102,10 @@ def _map_of(transform: transforms.Transform, law: Law, given: Given) -> Map:
     if isinstance(transform, transforms.ExpTransform):
         return Exp(law.lower)
     if isinstance(transform, transforms.AffineTransform):
-        loc, scale = (given.shaped(_number(part)) for part in (transform.loc, transform.scale))
+        loc, scale = (given.shaped(number(part)) for part in (transform.loc, transform.scale))
         return Affine(loc, scale)
     if isinstance(transform, transforms.PowerTransform):
-        return Power(given.shaped(_number(transform.exponent)))
+        return Power(given.shaped(number(transform.exponent)))
     if isinstance(transform, transforms.SoftplusTransform):
         return Softplus(law.lower)
     return _SQUASHING.get(type(transform)) or _generic(transform, given)
@@ -129,19 +129,14 @@ def _inverse_of(transform: transforms.Transform, given: Given) -> Map | None:
     if isinstance(transform, transforms.ExpTransform):
         return Logarithm()
     if isinstance(transform, transforms.AffineTransform):
-        loc, scale = (given.shaped(_number(part)) for part in (transform.loc, transform.scale))
+        loc, scale = (given.shaped(number(part)) for part in (transform.loc, transform.scale))
         return Affine(-loc / scale, 1 / scale)
     if isinstance(transform, transforms.PowerTransform):
-        return Power(1 / given.shaped(_number(transform.exponent)))
+        return Power(1 / given.shaped(number(transform.exponent)))
     if isinstance(transform, transforms.SoftplusTransform):
         return Unsoftplus(Softplus(-math.inf))
     squashing = _SQUASHING.get(type(transform))
     return None if squashing is None else Unsquash(squashing)
-
-
-def _number(value: float | Tensor) -> Tensor:
-    """A parameter of a map; a Python number is a double, whatever torch's default is."""
-    return working(value) if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64)
 
 
 def _carried(law: Law, by: Map) -> Law:
@@ -154,7 +149,7 @@ def _carried(law: Law, by: Map) -> Law:
     inner = by.of if isinstance(by, InverseOf) else by
     generic = inner if isinstance(inner, Generic) else None
     ends = [by.value(end) for end in (law.lower, law.upper)]
-    if isinstance(by, Affine) and not isinstance(law.lower, Tensor) and not isinstance(law.upper, Tensor):
+    if isinstance(by, Affine) and _is_line(law):
         # The line stays the line, whatever the sign of the scale; the tails change places with it.
         ends = [law.lower, law.upper]
     tails = [
@@ -180,6 +175,11 @@ def _carried(law: Law, by: Map) -> Law:
     if isinstance(by, Affine):
         return _oriented(carried, by.scale > 0)
     return _oriented(carried, by.exponent > 0) if isinstance(by, Power) else carried
+
+
+def _is_line(law: Law) -> bool:
+    ends = (law.lower, law.upper)
+    return all(not isinstance(end, Tensor) and math.isinf(end) for end in ends)
 
 
 def _oriented(law: Law, up: Tensor) -> Law:

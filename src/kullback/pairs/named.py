@@ -1,0 +1,107 @@
+"""Mapped laws that have a name: 1 + 2·Normal is a Normal, exp of a Normal a LogNormal, and their formulas are closed.
+
+`TransformedDistribution` keeps its base and its maps, which only an integral can answer; the parameters of the law they
+amount to are a few operations on those given, made in working precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch import distributions as d
+from torch.distributions import Distribution, TransformedDistribution
+from torch.distributions.transforms import AffineTransform, ExpTransform, Transform
+
+from kullback.pairs.parameters import number, read
+from kullback.pairs.registry import Reduced, Rule, answer_generally
+from kullback.pairs.transformed_distribution import flat
+from kullback.pairs.visible import surely
+
+
+def named(law: Distribution) -> Distribution:
+    """The law by its name, or itself if it has none but that of its maps."""
+    if type(law) is not TransformedDistribution:
+        return law
+    found: Distribution | None = named(law.base_dist)
+    for transform in flat(law.transforms):
+        found = None if found is None else _mapped(found, transform)
+    return law if found is None else found
+
+
+def _mapped(law: Distribution, transform: Transform) -> Distribution | None:
+    """The image of a law, None if it has no name here."""
+    if transform == ExpTransform():
+        exponential = _EXPONENTIALS.get(type(law))
+        return None if exponential is None else exponential(law)
+    if transform == ExpTransform().inv:
+        return _law(d.Normal, law, "loc", "scale") if type(law) is d.LogNormal else None
+    if not isinstance(transform, AffineTransform) or transform.event_dim:
+        return None
+    shift, factor = (number(part) for part in (transform.loc, transform.scale))
+    moved, stretched = _MOVED.get(type(law)), _STRETCHED.get(type(law))
+    if moved is not None:
+        return moved(law, shift, factor)
+    return stretched(law, factor) if stretched is not None and surely((shift == 0) & (factor > 0)) else None
+
+
+def _law(kind: Callable[..., Distribution], law: Distribution, *names: str, **changed: Tensor) -> Distribution:
+    """One with the named parameters of another, and those that changed."""
+    kept = dict(zip(names, read(law, *names), strict=True))
+    return kind(**kept, **changed, validate_args=False)
+
+
+def _with_location(law: Distribution, shift: Tensor, factor: Tensor) -> Distribution:
+    """A symmetric law: turning it round changes neither location nor scale."""
+    loc, scale = read(law, "loc", "scale")
+    others = [name for name in law.arg_constraints if name not in {"loc", "scale"}]
+    return _law(type(law), law, *others, loc=shift + factor * loc, scale=factor.abs() * scale)
+
+
+def _uniform(law: Distribution, shift: Tensor, factor: Tensor) -> Distribution:
+    low, high = (shift + factor * end for end in read(law, "low", "high"))
+    return _law(d.Uniform, law, low=torch.minimum(low, high), high=torch.maximum(low, high))
+
+
+def _by_rate(law: Distribution, factor: Tensor) -> Distribution:
+    """A Gamma law; a Chi2 loses its name."""
+    return _law(d.Gamma, law, "concentration", rate=read(law, "rate")[0] / factor)
+
+
+def _by_scale(law: Distribution, factor: Tensor) -> Distribution:
+    """A law whose scale grows with it."""
+    others = [name for name in law.arg_constraints if name != "scale"]
+    return _law(type(law), law, *others, scale=factor * read(law, "scale")[0])
+
+
+_MOVED: dict[type[Distribution], Callable[[Distribution, Tensor, Tensor], Distribution]] = {
+    **dict.fromkeys((d.Cauchy, d.Laplace, d.Normal, d.StudentT), _with_location),
+    d.Uniform: _uniform,
+}
+_STRETCHED: dict[type[Distribution], Callable[[Distribution, Tensor], Distribution]] = {
+    **dict.fromkeys((d.HalfCauchy, d.HalfNormal, d.Pareto, d.Weibull), _by_scale),
+    **dict.fromkeys((d.Chi2, d.Gamma), _by_rate),
+    d.Exponential: lambda law, factor: _law(d.Exponential, law, rate=read(law, "rate")[0] / factor),
+    d.InverseGamma: lambda law, factor: _law(d.InverseGamma, law, "concentration", rate=factor * read(law, "rate")[0]),
+}
+_EXPONENTIALS: dict[type[Distribution], Callable[[Distribution], Distribution]] = {
+    d.Exponential: lambda law: _law(d.Pareto, law, scale=torch.ones_like(law.mean), alpha=read(law, "rate")[0]),
+    d.Normal: lambda law: _law(d.LogNormal, law, "loc", "scale"),
+}
+
+
+def kl_named(p: Distribution, q: Distribution) -> Reduced:
+    """The divergence of the same laws by their names."""
+    return Reduced(named(p), named(q))
+
+
+def rule_for(p: Distribution, q: Distribution) -> Rule | None:
+    """The rule of a pair in which a mapped law has a name."""
+    inner = kl_named(p, q)
+    if inner.p is p and inner.q is q:
+        return None
+    return Rule(type(p), type(q), kl_named, "structure", "KL of the laws that the maps amount to", decides_support=True)
+
+
+answer_generally(rule_for, first=True)  # a name may lead to a closed form
