@@ -19,16 +19,22 @@ from kullback.pairs.registry import Reduced, register
     TransformedDistribution,
     method="structure",
     source="KL before the last maps: equal injective ones cancel",
+    decides_support=True,
 )
 def kl_transformed_transformed(p: TransformedDistribution, q: TransformedDistribution) -> Reduced | None:
-    """The pair before the last maps that both have in common; None if they have none."""
+    """The pair before the last maps that both have in common; None if they have none.
+
+    A named law is not taken to pieces: a Kumaraswamy is better known than the 1 − u^(1/b) of which it is a power.
+    """
     first_p, first_q = flat(p.transforms), flat(q.transforms)
     common = 0
     for last_p, last_q in zip(reversed(first_p), reversed(first_q), strict=False):
         if not (_equal(last_p, last_q) and last_p.bijective):
             break
         common += 1
-    if not common:
+    whole = common == len(first_p) == len(first_q)
+    plain = type(p) is type(q) is TransformedDistribution
+    if not common or not (whole or plain):
         return None
     return Reduced(_before(p, first_p[:-common]), _before(q, first_q[:-common]))
 

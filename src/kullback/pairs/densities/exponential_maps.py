@@ -14,6 +14,7 @@ from kullback.pairs.densities.point import CAP, Distance, Point
 from kullback.pairs.densities.soft import softplus
 from kullback.pairs.densities.tails import Kind, Tail
 from kullback.pairs.support import Bound
+from kullback.pairs.visible import surely
 
 
 class Exp(NamedTuple):
@@ -72,7 +73,13 @@ class Exp(NamedTuple):
 
     def tail(self, tail: Tail, *, end: Bound) -> list[Tail]:
         """At an infinity L = |z|; a finite end stays what it is."""
-        return [tail] if isinstance(end, Tensor) else exponentiated(tail)
+        if not isinstance(end, Tensor):
+            return exponentiated(tail)
+        finite = end.isfinite()
+        if surely(finite):
+            return [tail]
+        far = [one._replace(where=_and(one.where, ~finite)) for one in exponentiated(tail)]
+        return [tail._replace(where=_and(tail.where, finite)), *far]
 
 
 def exponentiated(tail: Tail, speed: float = 1.0) -> list[Tail]:

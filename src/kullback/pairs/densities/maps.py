@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from kullback.pairs.densities.chart import Mark
-from kullback.pairs.densities.point import MODEST, Distance, Offset, Point
+from kullback.pairs.densities.point import MODEST, OUT_OF_REACH, Distance, Offset, Point
 from kullback.pairs.densities.tails import Kind, Tail
 from kullback.pairs.support import Bound
-from kullback.pairs.visible import at_most
+from kullback.pairs.visible import at_most, surely
 
 
 class Map(Protocol):
@@ -54,10 +55,11 @@ def plain_value(point: Point) -> Tensor:
 
 
 class Affine(NamedTuple):
-    """x = loc + scale·z, scale of either sign."""
+    """x = loc + scale·z, scale of either sign; `rising` says which, where that was written down as a number."""
 
     loc: Tensor
     scale: Tensor
+    rising: bool | None = None
 
     def push(self, point: Point) -> Point:
         """From z to x."""
@@ -77,7 +79,7 @@ class Affine(NamedTuple):
         ends = [None if d is None else Distance(loc + scale * d.end, size * d.scale, d.log) for d in point[1:3]]
         if ends[0] is None and ends[1] is None:
             return Point(centre, None, None, point.log_jacobian + slope)
-        return Point(centre, *_swapped(ends[0], ends[1], up), point.log_jacobian + slope)
+        return Point(centre, *_swapped(ends[0], ends[1], up, self.rising), point.log_jacobian + slope)
 
     def push_mark(self, mark: Mark) -> Mark:
         """A mark of z in x."""
@@ -91,6 +93,8 @@ class Affine(NamedTuple):
 
     def value(self, z: Bound) -> Bound:
         """T(z)."""
+        if self.rising is not None and not isinstance(z, Tensor) and math.isinf(z):
+            return z if self.rising else -z
         return self.loc + self.scale * z
 
     def back(self, x: Tensor) -> Tensor:
@@ -104,8 +108,14 @@ class Affine(NamedTuple):
         return [tail._replace(rate=tail.rate / self.scale.abs())] if tail.kind == Kind.EXP else [tail]
 
 
-def _swapped(above: Distance | None, below: Distance | None, up: Tensor) -> tuple[Distance | None, Distance | None]:
-    """Exchange the ends where the map is decreasing; what is missing on one side is out of reach."""
+def _swapped(
+    above: Distance | None, below: Distance | None, up: Tensor, rising: bool | None
+) -> tuple[Distance | None, Distance | None]:
+    """Exchange the ends where the map is decreasing; what is missing on one side of a batch of both is out of reach."""
+    if rising or (rising is None and surely(up)):
+        return above, below
+    if rising is False or surely(~up):
+        return below, above
     first, second = above or _nowhere(below), below or _nowhere(above)
     return (
         Distance(*(torch.where(up, a, b) for a, b in zip(first, second, strict=True))),
@@ -116,4 +126,4 @@ def _swapped(above: Distance | None, below: Distance | None, up: Tensor) -> tupl
 def _nowhere(like: Distance | None) -> Distance:
     """An end that is farther than a number can say."""
     assert like is not None
-    return Distance(torch.zeros_like(like.end), torch.ones_like(like.scale), torch.full_like(like.log, 1e30))
+    return Distance(torch.zeros_like(like.end), torch.ones_like(like.scale), torch.full_like(like.log, OUT_OF_REACH))

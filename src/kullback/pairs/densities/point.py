@@ -19,6 +19,9 @@ from kullback.pairs.visible import at_most, surely
 CAP = 230.0
 MODEST = 1e50
 _TINY = 1e-300
+# The logarithm of a distance that some elements of a batch do not have.
+OUT_OF_REACH = 1e150
+_OUT_OF_REACH = OUT_OF_REACH / 2
 
 
 class Offset(NamedTuple):
@@ -109,6 +112,15 @@ class Point(NamedTuple):
             value, log_size = self.standard(end, scale)
             log = torch.log((sign * value).clamp_min(_TINY))
             return log if log_size is None else torch.where(log_size > CAP / 2, log_size, log)
+        if self.above is not None and self.below is not None and not at_most(known.log, _OUT_OF_REACH):
+            away = known.log > _OUT_OF_REACH
+            there = Distance(known.end, known.scale, torch.where(away, 0.0, known.log))
+            return torch.where(away, self._log_distance(None, end, scale, sign), self._near(there, end, scale, sign))
+        return self._near(known, end, scale, sign)
+
+    @staticmethod
+    def _near(known: Distance, end: Tensor, scale: Tensor, sign: float) -> Tensor:
+        """Log of the distance to an end near one to which it is known."""
         log = known.in_units(scale)
         if end is known.end:
             return log

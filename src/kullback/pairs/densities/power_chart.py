@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from kullback.pairs.densities.chart import LEAST, Mark, from_end
-from kullback.pairs.densities.point import Distance, Point
+from kullback.pairs.densities.point import OUT_OF_REACH, Distance, Point
 from kullback.pairs.densities.soft import softplus
 
 _TINY = 1e-290
@@ -81,7 +81,7 @@ class ParetoLog(NamedTuple):
         log_z = y + log_expm1_ratio(grown)
         reach = self.scale / torch.where(self.shape == 0, 1.0, self.shape.abs())
         # Without an upper end every point is as far from it as a number can say.
-        below = Distance(self.upper, reach, torch.where(self.shape < 0, grown, _FAR))
+        below = Distance(self.upper, reach, torch.where(self.shape < 0, grown, OUT_OF_REACH))
         return Point(None, Distance(self.loc, self.scale, log_z), below, torch.log(self.scale) + grown + y)
 
     def locate(self, mark: Mark) -> tuple[Tensor, Tensor]:

@@ -98,12 +98,13 @@ def describe_transformed(given: Given, describe: Callable[[Given], Law]) -> Law:
 
 def _map_of(transform: transforms.Transform, law: Law, given: Given) -> Map:
     if isinstance(transform, transforms._InverseTransform):
-        return _inverse_of(transform.inv, given) or _generic(transform, given)
+        known = _inverse_of(transform.inv, given)
+        return _generic(transform, given) if known is None else known
     if isinstance(transform, transforms.ExpTransform):
         return Exp(law.lower)
     if isinstance(transform, transforms.AffineTransform):
         loc, scale = (given.shaped(number(part)) for part in (transform.loc, transform.scale))
-        return Affine(loc, scale)
+        return Affine(loc, scale, _rising(transform))
     if isinstance(transform, transforms.PowerTransform):
         return Power(given.shaped(number(transform.exponent)))
     if isinstance(transform, transforms.SoftplusTransform):
@@ -130,13 +131,17 @@ def _inverse_of(transform: transforms.Transform, given: Given) -> Map | None:
         return Logarithm()
     if isinstance(transform, transforms.AffineTransform):
         loc, scale = (given.shaped(number(part)) for part in (transform.loc, transform.scale))
-        return Affine(-loc / scale, 1 / scale)
+        return Affine(-loc / scale, 1 / scale, _rising(transform))
     if isinstance(transform, transforms.PowerTransform):
         return Power(1 / given.shaped(number(transform.exponent)))
     if isinstance(transform, transforms.SoftplusTransform):
         return Unsoftplus(Softplus(-math.inf))
     squashing = _SQUASHING.get(type(transform))
     return None if squashing is None else Unsquash(squashing)
+
+
+def _rising(transform: transforms.AffineTransform) -> bool | None:
+    return None if isinstance(transform.scale, Tensor) else transform.scale > 0
 
 
 def _carried(law: Law, by: Map) -> Law:
@@ -171,9 +176,9 @@ def _carried(law: Law, by: Map) -> Law:
         unsure=law.unsure or generic is not None,
     )
     if generic is not None:
-        return _oriented(carried, torch.tensor(generic.up))
+        return _oriented(carried, generic.up)
     if isinstance(by, Affine):
-        return _oriented(carried, by.scale > 0)
+        return _oriented(carried, by.scale > 0 if by.rising is None else by.rising)
     return _oriented(carried, by.exponent > 0) if isinstance(by, Power) else carried
 
 
@@ -182,12 +187,12 @@ def _is_line(law: Law) -> bool:
     return all(not isinstance(end, Tensor) and math.isinf(end) for end in ends)
 
 
-def _oriented(law: Law, up: Tensor) -> Law:
+def _oriented(law: Law, up: Tensor | bool) -> Law:
     """Ends exchanged where the map is decreasing."""
     lower, upper, lower_tails, upper_tails = law.lower, law.upper, law.lower_tails, law.upper_tails
-    if surely(~up):
+    if up is False or (isinstance(up, Tensor) and surely(~up)):
         lower, upper, lower_tails, upper_tails = upper, lower, upper_tails, lower_tails
-    elif not surely(up):
+    elif isinstance(up, Tensor) and not surely(up):
         low, high = (torch.as_tensor(end, dtype=torch.float64, device=up.device) for end in (lower, upper))
         lower, upper = torch.where(up, low, high), torch.where(up, high, low)
         masked = [
