@@ -189,7 +189,7 @@ Balances<T> mixture_gradient_pass(const RowPair<T>& row, const RowsCall& call, c
     const Mixture<T> of(call);
     const bool p_linear = call.sides[0].linear != 0, q_linear = call.sides[1].linear != 0;
     const Centre<T> mean_p(mean[0]), mean_q(mean[1]);
-    const T per_p = one_over_sum<T>(s, 0), per_q = one_over_sum<T>(s, 1);
+    const T per_p = p_linear ? one_over_sum<T>(s, 0) : T(1), per_q = q_linear ? one_over_sum<T>(s, 1) : T(1);
     return write_gradients<T, kHasMask, kToP, kToQ>(row, grad, to_p, to_q, [&](V x, V y, V missing) {
         Entries<T> to;
         V v = is.log_ratio(x, y, missing);
