@@ -53,7 +53,7 @@ class Pair(NamedTuple):
         log_p: Their logarithms, on the support of p.
         log_q: Their logarithms, on the support of q.
         log_ratio: log q - log p, on the common support.
-        centred: The same up to a constant, without history: its differences are not rounded at the size of the constant.
+        centred: The same less a constant, without history: differences are not rounded at the size of the constant.
         in_p: The support of p.
         in_q: The support of q.
         zero_p: Zeros that carry the derivative of a probability that is zero, for a side of weights.
