@@ -46,12 +46,12 @@ struct BinetPoint {
 
 inline double regular_point(double x) { return x * (2 / coefficients::kRegularTo) - 1; }
 
-// What rounding took from x * x, relative to it; 0 where the square overflows.
+// What rounding took from x * x, relative to it; 0 where the square overflows or underflows.
 inline double lost_in_square(double x) {
     const double leading = bit_cast<double>(bit_cast<uint64_t>(x) & 0xfffffffff8000000);  // 26 bits: its square is exact
     const double square = x * x;
     const double lost = ((leading * leading - square) + (x - leading) * (x + leading)) / square;
-    return x < 1e150 ? lost : 0.0;
+    return x < 1e150 && x > 1e-140 ? lost : 0.0;
 }
 
 // y/x^(order+1) with no power that overflows or underflows before the quotient does. The square enters twice from order 3

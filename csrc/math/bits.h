@@ -69,6 +69,12 @@ inline constexpr T kInfinity = std::numeric_limits<T>::infinity();
 template <class T>
 inline constexpr T kNaN = std::numeric_limits<T>::quiet_NaN();
 
+// A sum, the second part small beside the first.
+template <class T>
+struct Sum {
+    T high, low;
+};
+
 template <class T>
 [[gnu::always_inline]] inline T magnitude(T x) {
     return x < T(0) ? -x : x;

@@ -22,7 +22,7 @@ template <class T>
 
 template <class T>
 [[gnu::always_inline]] inline T rel_entr_inside(T p, const RatioLog<T>& l) {
-    const Split<T> log = log_with_rest(l, T(0));
+    const Sum<T> log = log_with_rest(l, T(0));
     return fused(p, log.high, p * log.low);
 }
 
@@ -43,7 +43,7 @@ template <class T>
     const T gap = p - q;
     const T near = fused(gap, l.s, fused(gap, l.s_low, p * l.tail));
     // Elsewhere p (log(p/q) - 1) + q, which cancels to a tenth at worst and is rounded once.
-    const Split<T> log_less_one = log_with_rest(l, T(-1));
+    const Sum<T> log_less_one = log_with_rest(l, T(-1));
     const T far = product_plus(p, log_less_one.high, q, p * log_less_one.low);
     return l.k == T(0) ? near : far;
 }
@@ -65,13 +65,13 @@ template <class T>
 [[gnu::always_inline]] inline T slope_on_domain(T p, T q, T moved, T inside, T edge) {
     const T outside = p != p || q != q ? kNaN<T> : (p == T(0) && q >= T(0) ? edge : T(0));
     const T value = p > T(0) && q > T(0) ? inside : outside;
-    return moved == kInfinity<T> ? T(0) : value;
+    return magnitude(moved) == kInfinity<T> ? T(0) : value;
 }
 
 // log(p/q) + shift; 1 joins the multiple of log 2 first: near p/q = 1/e the two cancel while they are still exact.
 template <class T>
 [[gnu::always_inline]] inline T log_ratio_slope(T p, T q, T shift) {
-    const Split<T> log = log_with_rest(log_ratio_parts_anywhere(p, q), shift);
+    const Sum<T> log = log_with_rest(log_ratio_parts_anywhere(p, q), shift);
     const T value = q == kInfinity<T> ? -kInfinity<T> : log.high + log.low;
     return slope_on_domain(p, q, p, value, T(0));
 }

@@ -15,21 +15,6 @@ template <class T>
     else return r * r * horner(r, coefficients::kExpNearFloat);
 }
 
-// The series of e^x - 1 - x is used from -1 to here. Beyond, e^x has to outweigh 1 + x by enough that the cancellation stays
-// within two ulp; float, which has no bits to spare, goes further.
-template <class T>
-inline constexpr T kSeriesTo = sizeof(T) == 8 ? T(1) : T(1.6);
-
-// The square is not rounded, so that two roundings are left.
-template <class T>
-[[gnu::always_inline]] inline T exp_tail_in_series(T x) {
-    const T square = x * x, lost = remainder_of(square, x, x);
-    T polynomial;
-    if constexpr (sizeof(T) == 8) polynomial = horner(x, coefficients::kExpFarDouble);
-    else polynomial = horner(x, coefficients::kExpWideFloat);
-    return fused(square, polynomial, -lost * polynomial);
-}
-
 template <class T>
 struct ExpParts {
     T n, r, tail;  // e^x = 2^n (1 + r + tail)
@@ -83,21 +68,34 @@ template <class T>
     return x > Format<T>::kLargestExponent ? kInfinity<T> : near;
 }
 
-// e^x - 1 - x >= 0.
+// size with the sign that x does not have.
+template <class T>
+[[gnu::always_inline]] inline T against(T x, T size) {
+    using Bits = typename Format<T>::Bits;
+    constexpr Bits kSign = Bits(1) << (8 * sizeof(T) - 1);
+    return bit_cast<T>((~bit_cast<Bits>(x) & kSign) | bit_cast<Bits>(size));
+}
+
+// e^x - 1 - x >= 0. With e^x = 2^n (1 + r + r^2/2 + ...) it is (2^n - 1 - x) + 2^n r + 2^n (r^2/2 + ...). Up to |x| = 1/2 n is
+// 0, the first two terms are gone and r = x; the multiple of log 2 is rounded towards 0 that far, because from there on
+// nothing cancels. Rounding of the first term, of r and of its square is carried along, so that the last sum decides.
 template <class T>
 [[gnu::always_inline]] inline T expm1mx_of(T x) {
-    const T below = x > Format<T>::kLargestExponent ? Format<T>::kLargestExponent : x;
-    const ExpParts<T> e = split_exp(below < T(-40) ? T(-40) : below);  // e^-40 is lost beside 39
-    // 2^n - 1 - x and 2^n r cancel partly but are exact where that matters; scaled by 1/2 against overflow of 2^n.
-    const T scale = power_of_two(e.n - T(1)), rest = e.tail + (e.lost + e.lost * e.r);
-    const T positive = T(2) * (scale * rest + fused(scale, e.r, (scale - T(0.5)) - T(0.5) * x));
-    // Below -1, e^x and -1 - x are both positive.
-    const T negative = (scale + scale) * ((e.r + rest) + T(1)) + (T(-1) - x);
-    const T far = x > T(0) ? positive : negative;
-    // Near 0 the first two terms are gone from the series.
-    const T near = exp_tail_in_series(x);
-    const T value = (x < T(0) ? -kSeriesTo<T> * x : x) <= kSeriesTo<T> ? near : far;
-    return x > Format<T>::kLargestExponent ? kInfinity<T> : value;
+    using F = Format<T>;
+    const bool over = x > F::kLargestExponent, under = x < T(-40);  // e^-40 is lost beside 39
+    const T capped = over ? F::kLargestExponent : x, y = under ? T(-40) : capped;
+    const T n = (fused(y, T(1.4426950408889634074), against(x, T(0.2215))) + F::kRound) - F::kRound;
+    const T reduced = y - n * F::kLog2High, r = reduced - n * F::kLog2Low, r_low = (reduced - r) - n * F::kLog2Low;
+    const T square = r * r, lost = remainder_of(square, r, r);
+    T cubic;
+    if constexpr (sizeof(T) == 8) cubic = horner(r, coefficients::kExpCubicDouble);
+    else cubic = horner(r, coefficients::kExpCubicFloat);
+    const T rest = fused(square, r * cubic, fused(r_low, T(1) + r, T(-0.5) * lost));
+    // Scaled by 1/2 against overflow of 2^n.
+    const T scale = power_of_two(n - T(1)), whole = scale - T(0.5);
+    const T start = whole - T(0.5) * y, start_low = (whole - start) - T(0.5) * y;
+    const T value = T(2) * (fused(scale, r, start) + fused(scale, fused(T(0.5), square, rest), start_low));
+    return over ? kInfinity<T> : (under ? T(-1) - x : value);
 }
 
 }  // namespace kullback::KULLBACK_SET

@@ -115,6 +115,25 @@ template <class T>
     return x > T(-1) ? above : (x == T(-1) ? -kInfinity<T> : kNaN<T>);
 }
 
+// In float a polynomial is shorter than a quotient with its remainder: the tail is -f^2/2 + f^3 (1/3 - ...), whose square is
+// not rounded. f is between -1/3 and 1/2, the former for negative x, the latter for positive: so k log 2 - x + f and the tail
+// have one sign.
+template <>
+[[gnu::always_inline]] inline float log1pmx_of(float x) {
+    using F = Format<float>;
+    constexpr uint32_t kCarrier = uint32_t(F::kBias + F::kFraction) << F::kFraction;
+    const uint32_t up = x < 0 ? 0x555555u : 0x400000u;  // carries a mantissa above 4/3, or 3/2, to the next exponent
+    const uint32_t biased = (bit_cast<uint32_t>(1 + x) + up) >> F::kFraction;
+    const float k = bit_cast<float>(biased | kCarrier) - (bit_cast<float>(kCarrier) + float(F::kBias));
+    const float shrink = bit_cast<float>((uint32_t(2 * F::kBias) - biased) << F::kFraction);  // 2^-k
+    const float f = fused(x, shrink, shrink - 1), square = f * f, lost = remainder_of(square, f, f);
+    const float cubed = fused(square, f * horner(f, coefficients::kLog1pCubicFloat), 0.5f * lost);
+    const float tail = fused(-0.5f, square, cubed);
+    const float value = ((k * F::kLog2High - x) + f) + fused(k, F::kLog2Low, tail);
+    const float above = x > 1e30f ? -x : value;
+    return x > -1 ? above : (x == -1 ? -kInfinity<float> : kNaN<float>);
+}
+
 // log(p/q) = k log 2 + 2 s (1 + s^2 remainder), |s| <= 1/2. In double for every input type; a narrow one only takes its
 // exponents apart and evaluates the polynomial in its own precision, where lanes are twice as many.
 struct LogRatio {

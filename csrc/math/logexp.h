@@ -6,40 +6,49 @@
 
 namespace kullback::KULLBACK_SET {
 
-// log(1 - e^(x + low)) for x <= 0 and |low| an ulp of x; -inf at 0, NaN above. 1 - e^x = u + c: above -log 2 it is
-// -expm1(x), which carries full relative accuracy; below, log1p(-e^x) does (Maechler 2012). Both share one exponential
-// and one logarithm.
+// log(1 - e^(x + x_low)) for x < 0 and |x_low| an ulp of x, as a sum. Below -1.23 it is log1p of -e^x, above the logarithm
+// of 1 - e^x (Maechler 2012): v = -e^x or 1 - e^x, a sum of terms in falling order whose rounding errors are v_low. All is
+// times 2^kUp, so that subnormal numbers are formed once, at the end.
 template <class T>
-inline T log1mexp_of(T x, T low) {
+[[gnu::always_inline]] inline Sum<T> log1mexp_parts(T x, T x_low) {
     using F = Format<T>;
-    const ExpParts<T> e = split_exp(clamp_exponent(x));
-    const T half = (e.n * T(0.5) + F::kRound) - F::kRound;
-    const T scale = power_of_two(half) * power_of_two(e.n - half);
-    const T grown_m1 = (scale * e.r + scale * e.tail) + (scale - T(1));
-    const T grown = scale * ((e.r + e.tail) + T(1));
-    const bool near = x > T(-0.6931471805599453);
-    const T u = near ? -(grown_m1 + grown * low) : T(1) - (grown + grown * low);
-    const T argument = near ? u - T(1) : -(grown + grown * low);
-    const Scaled<T> u2 = split_log(u);
-    const bool unscaled = u2.exponent == T(0);
-    const T c = near || unscaled ? T(0) : argument - (u - T(1));
-    const T f = unscaled ? argument : u2.mantissa - T(1);
-    const T s = f / (T(2) + f);
-    const T z = s * s;
-    const T tail = s * (T(2) * z * atanh_remainder_near(z) - f);
-    const T correction = u2.exponent * F::kLog2Low + c / u;
-    const T value = u2.exponent * F::kLog2High + (f + (tail + correction));
+    using Bits = typename F::Bits;
+    constexpr int kUp = sizeof(T) == 8 ? 128 : 64;
+    constexpr T kOne = sizeof(T) == 8 ? T(0x1p128) : T(0x1p64);
+    constexpr Bits kCarrier = Bits(F::kBias + F::kFraction) << F::kFraction;
+    const ExpParts<T> e = split_exp(x < F::kSmallestExponent ? F::kSmallestExponent : x);
+    const T scale = power_of_two(e.n + T(kUp)), first = scale * e.r, second = scale * (e.tail + (e.lost + x_low));
+    const bool far = x < T(-1.23);
+    const T whole = (far ? T(0) : kOne) - scale, most = whole - first, v = most - second;
+    const T v_low = ((whole - most) - first) + ((most - v) - second);
+    // 1 - e^x = 2^k (1 + f), where k = 0 below -1.23.
+    const T u = far ? kOne + v : v;
+    const Bits bits = bit_cast<Bits>(u), biased = (bits + Bits(F::kOne - F::kRootHalf)) >> F::kFraction;
+    const T k = bit_cast<T>(biased | kCarrier) - (bit_cast<T>(kCarrier) + T(F::kBias + kUp));
+    const T mantissa = bit_cast<T>(bits - ((biased - Bits(F::kBias)) << F::kFraction));
+    const T f = far ? v * (T(1) / kOne) : mantissa - T(1);
+    const T sum = T(2) + f, inverse = T(1) / (sum * u);  // one division for f/(2+f) and v_low/u
+    const T s = f * (u * inverse), z = s * s;
+    const T tail = s * ((z + z) * atanh_remainder_near(z) - f);
+    const T multiple = k * F::kLog2High, high = multiple + f;
+    return {high, ((multiple - high) + f) + (tail + (k * F::kLog2Low + v_low * (sum * inverse)))};
+}
+
+// The value for x < 0; -inf at 0, NaN above.
+template <class T>
+[[gnu::always_inline]] inline T below_zero(T x, T value) {
     return x < T(0) ? value : (x == T(0) ? -kInfinity<T> : kNaN<T>);
 }
 
 template <class T>
-inline T log1mexp_of(T x) {
-    return log1mexp_of(x, T(0));
+[[gnu::always_inline]] inline T log1mexp_of(T x) {
+    const Sum<T> log = log1mexp_parts(x, T(0));
+    return below_zero(x, log.high + log.low);
 }
 
 // d/dx log(1 - e^x) = -1/expm1(-x); no number where the logarithm is none.
 template <class T>
-inline T log1mexp_slope(T x) {
+[[gnu::always_inline]] inline T log1mexp_slope(T x) {
     const T value = x == T(0) ? -kInfinity<T> : T(-1) / expm1_of(-x);
     return magnitude(x) == kInfinity<T> ? T(0) : (x > T(0) ? kNaN<T> : value);
 }
@@ -50,7 +59,7 @@ struct Gap {
 };
 
 template <class T>
-inline Gap<T> gap_of(T a, T b) {
+[[gnu::always_inline]] inline Gap<T> gap_of(T a, T b) {
     const T high = b - a;
     const T back = high + a;
     const T low = (b - back) - (a - (back - high));
@@ -59,15 +68,17 @@ inline Gap<T> gap_of(T a, T b) {
     return {b == -kInfinity<T> ? removed : high, magnitude(low) < kInfinity<T> ? low : T(0)};
 }
 
-// log(e^a - e^b) = a + log1mexp(b - a); the rounding error of b - a is carried along.
+// log(e^a - e^b) = a + log1mexp(b - a); the rounding errors of b - a and of the sum are carried along.
 template <class T>
-inline T logdiffexp_of(T a, T b) {
+[[gnu::always_inline]] inline T logdiffexp_of(T a, T b) {
     const Gap<T> gap = gap_of(a, b);
-    return a + log1mexp_of(gap.high, gap.low);
+    const Sum<T> log = log1mexp_parts(gap.high, gap.low);
+    const T sum = a + log.high, back = sum - a, lost = (a - (sum - back)) + (log.high - back);
+    return below_zero(gap.high, sum + (log.low + (magnitude(lost) < kInfinity<T> ? lost : T(0))));
 }
 
 template <class T>
-inline T logdiffexp_slope_a(T a, T b) {
+[[gnu::always_inline]] inline T logdiffexp_slope_a(T a, T b) {
     const Gap<T> gap = gap_of(a, b);
     const T grown_m1 = expm1_of(gap.high) + (expm1_of(gap.high) + T(1)) * gap.low;
     const T value = gap.high == T(0) ? kInfinity<T> : T(-1) / grown_m1;
@@ -75,7 +86,7 @@ inline T logdiffexp_slope_a(T a, T b) {
 }
 
 template <class T>
-inline T logdiffexp_slope_b(T a, T b) {
+[[gnu::always_inline]] inline T logdiffexp_slope_b(T a, T b) {
     const Gap<T> gap = gap_of(a, b);
     const T shrunk = expm1_of(-gap.high);
     const T grown_m1 = shrunk - (shrunk + T(1)) * gap.low;

@@ -29,11 +29,25 @@ def exp_remainder(x: mp.mpf) -> mp.mpf:
     return mp.nsum(lambda k: x**k / mp.factorial(k + 2), [0, mp.inf]) if x else mp.mpf(1) / 2
 
 
+def exp_beyond_square(x: mp.mpf) -> mp.mpf:
+    """(e^x - 1 - x - x^2/2)/x^3: 1/6 + x/24 + x^2/120 + ..."""
+    return mp.nsum(lambda k: x**k / mp.factorial(k + 3), [0, mp.inf]) if x else mp.mpf(1) / 6
+
+
+def log1p_beyond_square(x: mp.mpf) -> mp.mpf:
+    """(log(1+x) - x + x^2/2)/x^3: 1/3 - x/4 + x^2/5 - ..."""
+    if abs(x) < mp.mpf("1e-3"):
+        return mp.fsum((-x) ** k / (k + 3) for k in range(24))
+    return (mp.log1p(x) - x + x * x / 2) / x**3
+
+
 DOUBLE_ONLY = ("kLgamma", "kI0Small", "kI1Small", "kI0Large", "kI1OverI0Large")
-FLOAT_ONLY = ("kExpWide",)
+FLOAT_ONLY = ("kLog1pCubic",)
 # Factors of the target where the polynomial enters as a correction, like z times the first below 0.04.
 # Divided differences, on the other hand, multiply an error by the square of the degree.
 RELAXED = {
+    "kExpCubic": 3,
+    "kLog1pCubic": 3,
     "kAtanhNear": 16,
     "kBinetFromOne0": mp.mpf("0.1"),
     "kBinetFromOne1": mp.mpf("0.1"),
@@ -190,7 +204,8 @@ FUNCTIONS: dict[str, tuple[Callable[[mp.mpf], mp.mpf], str, str, str]] = {
     "kAtanhNear": (atanh_remainder, "0", "0.0405", "the same for z in [0, 0.0405]"),
     "kExpNear": (exp_remainder, "-0.3466", "0.3466", "(e^x - 1 - x)/x^2, |x| <= log(2)/2"),
     "kExpFar": (exp_remainder, "-1", "1", "(e^x - 1 - x)/x^2, |x| <= 1"),
-    "kExpWide": (exp_remainder, "-1", "1.6", "(e^x - 1 - x)/x^2, -1 <= x <= 1.6"),
+    "kExpCubic": (exp_beyond_square, "-0.49", "0.49", "(e^x - 1 - x - x^2/2)/x^3, |x| <= 0.49"),
+    "kLog1pCubic": (log1p_beyond_square, "-0.3334", "0.5001", "(log(1+x) - x + x^2/2)/x^3, -1/3 <= x <= 1/2"),
     "kMills": (mills_slope, "-1", "1", "((1+t) M(t) - M(0))/(v+1), M Mills' ratio, v = 1 - 2/(1+t)"),
     "kDigamma": (digamma_over_root, "-1", "1", "digamma(x)/(x - root), t = x - 2, |t| <= 1"),
     "kI0Small": (i0_below, "0", "9", "(I_0(x) - 1)/t, t = x^2/4 <= 9"),

@@ -41,21 +41,21 @@ struct Exponent {
 
 inline double leading_half(double x) { return bit_cast<double>(bit_cast<uint64_t>(x) & 0xfffffffff8000000); }
 
-inline Exponent half_square_difference(double infinite_s, double infinite_t) {
-    const double s = infinite_s < 1e150 ? infinite_s : 1e150, t = infinite_t < 1e150 ? infinite_t : 1e150;
+inline Exponent half_square_difference(double s, double t) {
     const double gap = s - t, gap_low = (s - gap) - t;
     const double sum = s + t, sum_low = (s - sum) + t;
     const double gap1 = leading_half(gap), sum1 = leading_half(sum), gap2 = gap - gap1, sum2 = sum - sum1;
     const double product = gap * sum;
     const double lost = ((gap1 * sum1 - product) + (gap1 * sum2 + gap2 * sum1)) + gap2 * sum2;
-    return {-0.5 * product, -0.5 * (lost + (gap * sum_low + gap_low * sum))};
+    const double low = -0.5 * (lost + (gap * sum_low + gap_low * sum));
+    return {-0.5 * product, magnitude(low) < 1 ? low : 0.0};  // beyond, e^(-product/2) is 0
 }
 
 inline double exp_of(Exponent e) { return exp_times(e.high, 1 + e.low); }
 
 // For a <= b, a + b <= 0.
 inline Interval interval(double a, double b) {
-    const double s = -a, t = magnitude(b), width = b - a, centre = 0.5 * (a + b), lean = width * magnitude(centre);
+    const double s = -a, t = magnitude(b), width = b - a, centre = 0.5 * a + 0.5 * b, lean = width * magnitude(centre);
     const double mills_s = mills(s), mills_t = mills(t);
     // Both ends in the lower tail: phi(b) [M(|b|) - phi(a)/phi(b) M(|a|)].
     const Exponent fall = half_square_difference(s, t);
@@ -69,6 +69,7 @@ inline Interval interval(double a, double b) {
     const double bend = 0.125 * width * width;
 
     const bool is_narrow = (width <= 1 ? lean : width) <= 1, is_tail = b <= 0;
+    const double far_high = t > 1e100 ? t : 1 / tail;  // 1/M(t) is t there, which may be larger than the fit allows
     const double far_square = is_tail ? t * t : 0.0;
     const double far_mass = is_tail ? kDensityAtZero * tail : central;
     const double far_correction = is_tail ? 0.0 : (1 - central - outside) / central;
@@ -79,7 +80,7 @@ inline Interval interval(double a, double b) {
             is_narrow ? 0.0 : far_correction,
             is_narrow ? -0.5 * lean - bend : far_exponent,
             is_narrow ? 1 / narrow : far_factor,
-            is_narrow ? exp_of(0.5 * lean - bend) / narrow : (is_tail ? 1 / tail : density_t / central)};
+            is_narrow ? exp_of(0.5 * lean - bend) / narrow : (is_tail ? far_high : density_t / central)};
 }
 
 inline double log_ndtr_diff_of(double a, double b) {

@@ -56,15 +56,10 @@ template <class T>
     return l;
 }
 
-template <class T>
-struct Split {
-    T high, low;
-};
-
 // log(p/q) + shift for a shift of 0, 1 or -1. The multiple of log 2 is exact, also with the shift, and not below 2 s in
 // exponent.
 template <class T>
-[[gnu::always_inline]] inline Split<T> log_with_rest(const RatioLog<T>& l, T shift) {
+[[gnu::always_inline]] inline Sum<T> log_with_rest(const RatioLog<T>& l, T shift) {
     using F = Format<T>;
     const T multiple = l.k * F::kLog2High + shift, twice = l.s + l.s;
     const T high = multiple + twice;

@@ -150,6 +150,7 @@ Balances<T> write_gradients(const RowPair<T>& row, T grad, const Writer<T>& to_p
         Balances<T> block;
         for (int64_t i = 0; i < rounded_up<T>(count); i += kGroup<T>) {
             V sum_p{}, sum_q{}, largest_p{}, largest_q{}, rest_p{}, rest_q{};
+            prefetch_group(a + i + kBlock), prefetch_group(b + i + kBlock);
 #pragma GCC unroll 4
             for (int64_t k = i; k < i + kGroup<T>; k += Lanes<T>::kCount) {
                 const Entries<T> g = of(load_lanes(a + k), load_lanes(b + k), missing_at(low, k));
@@ -213,7 +214,7 @@ Balances<T> gradient_pass(const RowPair<T>& row, const RowStatistics& s, const D
     using M = Mask<T>;
     const Classes<T, kLinearP, kLinearQ> classes(s, centre);
     const Normalised<T>& is = classes.is;
-    const T per_p = one_over_sum<T>(s, 0), per_q = one_over_sum<T>(s, 1);
+    const T per_p = p_linear ? one_over_sum<T>(s, 0) : T(1), per_q = q_linear ? one_over_sum<T>(s, 1) : T(1);
     V most{};
     M faint{};
     Balances<T> found = write_gradients<T, kHasMask, kToP, kToQ, kLinearP, kLinearQ>(

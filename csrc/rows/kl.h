@@ -166,20 +166,33 @@ void refine_gap(const RowPair<T>& row, RowStatistics& s) {
 // y - log(1 + y) >= 0.
 [[gnu::always_inline]] inline double log1p_remainder(double y) { return -log1pmx_of(y); }
 
-// What the sums of a row tell: the direct form of KL and all else of the statistics.
-inline void describe_row(const RowSums& sums, RowStatistics& s) {
-    s.scale[0] = sums.scale_p, s.scale[1] = sums.scale_q;
-    s.total[0] = sums.total_p, s.total[1] = sums.total_q;
-    const double orders = sums.scale_q - sums.scale_p;
+// D as an unevaluated sum, and the direct form of KL.
+struct DirectForm {
+    double gap, gap_low, kl;
+};
+
+[[gnu::always_inline]] inline DirectForm direct_form(double scale_p, double scale_q, double total_p, double total_q, double cross) {
+    const double orders = scale_q - scale_p;
     // A large multiple of log 2 does not round away the rest.
     const Difference<double> gap = exact_difference(
         orders * Format<double>::kLog2High,
-        -(std::log1p((sums.total_q - sums.total_p) / sums.total_p) + orders * Format<double>::kLog2Low));
-    s.gap = gap.high, s.gap_low = gap.low;
-    s.kl = (s.gap - sums.cross / sums.total_p) + s.gap_low;
+        -(log1p_of((total_q - total_p) / total_p) + orders * Format<double>::kLog2Low));
+    return {gap.high, gap.low, (gap.high - cross / total_p) + gap.low};
+}
+
+// What the sums of a row tell: the direct form of KL and all else of the statistics.
+inline void describe_row(const RowSums& sums, const DirectForm& direct, RowStatistics& s) {
+    s.scale[0] = sums.scale_p, s.scale[1] = sums.scale_q;
+    s.total[0] = sums.total_p, s.total[1] = sums.total_q;
+    s.gap = direct.gap, s.gap_low = direct.gap_low;
+    s.kl = direct.kl;
     if (!sums.leaks) return;
     s.kl = kInfinity<double>;
     s.state |= kInfinite;
+}
+
+inline void describe_row(const RowSums& sums, RowStatistics& s) {
+    describe_row(sums, direct_form(sums.scale_p, sums.scale_q, sums.total_p, sums.total_q, sums.cross), s);
 }
 
 // Improves on the direct form of a finite row where that is not accurate.

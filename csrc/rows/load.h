@@ -80,7 +80,7 @@ class Reader {
     }
 
     // Elements [at, at + count), followed by `padding` up to a whole group.
-    const T* block(int64_t at, int64_t count, T padding, T* buffer) const {
+    [[gnu::always_inline]] const T* block(int64_t at, int64_t count, T padding, T* buffer) const {
         const int64_t padded = rounded_up<T>(count);
         if (in_place_ && padded == count) return reinterpret_cast<const T*>(row_) + at;
         fetch_(row_, at, stride_, count, offset_, buffer);

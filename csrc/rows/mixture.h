@@ -11,6 +11,13 @@
 //
 // both 0 at p = q and monotonic in q/p; the gradients are p (h_p - E_p h_p) and q (h_q - E_q h_q).
 //
+// Where most classes have the same ratio q/p = t and few make up for it, the derivatives of all those differ from each other by
+// less than they are rounded to. About t instead of 1, with P and Q the shares of p and q in m there (P = alpha/(alpha + beta t)),
+//
+//     h_p(q/p) - h_p(t) = h_p'(q/(p t)),    h_q(q/p) - h_q(t) = h_q'(q/(p t))/t,
+//
+// h' being the derivatives of the mixture P, Q with the weights A and B t: log(q/p) - log t is a difference of log-weights.
+//
 // An error d of the statistics' log-ratio changes the value by about d sqrt(value), and by d^2.
 //
 // A class is computed from the larger of its two probabilities and s = e^-|v|, so that nothing overflows; where q is the
@@ -56,13 +63,19 @@ struct Mixture {
     bool q_at_zero;      // whether the derivative with respect to q is finite at q = 0 < p
     T from_zero;         // what it is there
 
-    explicit Mixture(const RowsCall& call) {
-        const double alpha = call.share, beta = 1 - call.share, a = call.weights[0], b = call.weights[1];
-        share = T(alpha), rest = T(beta), weight_p = T(a), weight_q = T(b);
-        both = T(a * beta * beta + b * alpha * alpha), tilt = T(a * beta - b * alpha);
-        alone_p = T(a * alone(alpha, beta) + b * alpha), alone_q = T(b * alone(beta, alpha) + a * beta);
-        q_at_zero = b == 0, from_zero = T(-a * beta * beta / alpha);
-    }
+    explicit Mixture(const RowsCall& call) : Mixture(call.share, 1 - call.share, call.weights[0], call.weights[1]) {}
+
+    Mixture(double alpha, double beta, double a, double b)
+        : share(T(alpha)),
+          rest(T(beta)),
+          weight_p(T(a)),
+          weight_q(T(b)),
+          both(T(a * beta * beta + b * alpha * alpha)),
+          tilt(T(a * beta - b * alpha)),
+          alone_p(T(a * alone(alpha, beta) + b * alpha)),
+          alone_q(T(b * alone(beta, alpha) + a * beta)),
+          q_at_zero(b == 0),
+          from_zero(T(-a * beta * beta / alpha)) {}
 
   private:
     // -log(share) - rest, from whichever of the two is small.
@@ -179,20 +192,37 @@ void mix_row(const RowPair<T>& row, const RowsCall& call, RowStatistics& s) {
     s.mean[0] = slope_p.total(), s.mean[1] = s.value - s.mean[0];
 }
 
+// The ratio about which derivatives are taken.
+template <class T>
+struct Pivot {
+    Centre<T> log_ratio;  // log t + D, so that b - a less it is the logarithm of q/(p t)
+    Mixture<T> mixture;
+    T over_ratio;  // 1/t
+
+    // t = 1.
+    Pivot(const RowsCall& call, const RowStatistics& s) : log_ratio({s.gap, s.gap_low}), mixture(call), over_ratio(1) {}
+
+    Pivot(const RowsCall& call, const Difference<double>& log_weights, double t)
+        : log_ratio(log_weights), mixture(of(call.share, (1 - call.share) * t, call.weights[0], call.weights[1] * t)), over_ratio(T(1 / t)) {}
+
+  private:
+    static Mixture<T> of(double p, double q, double a, double b) { return {p / (p + q), q / (p + q), a, b}; }
+};
+
 template <class T, bool kHasMask, bool kToP, bool kToQ>
-Balances<T> mixture_gradient_pass(const RowPair<T>& row, const RowsCall& call, const RowStatistics& s,
+Balances<T> mixture_gradient_pass(const RowPair<T>& row, const RowsCall& call, const RowStatistics& s, const Pivot<T>& about,
                                   const Difference<double> (&mean)[2], T grad, const Writer<T>& to_p,
                                   const Writer<T>& to_q) {
     using V = Vector<T>;
     using M = Mask<T>;
     const Normalised<T> is(s);
-    const Mixture<T> of(call);
+    const Mixture<T>& of = about.mixture;
     const bool p_linear = call.sides[0].linear != 0, q_linear = call.sides[1].linear != 0;
     const Centre<T> mean_p(mean[0]), mean_q(mean[1]);
-    const T per_p = one_over_sum<T>(s, 0), per_q = one_over_sum<T>(s, 1);
+    const T per_p = p_linear ? one_over_sum<T>(s, 0) : T(1), per_q = q_linear ? one_over_sum<T>(s, 1) : T(1);
     return write_gradients<T, kHasMask, kToP, kToQ>(row, grad, to_p, to_q, [&](V x, V y, V missing) {
         Entries<T> to;
-        V v = is.log_ratio(x, y, missing);
+        V v = about.log_ratio.log_ratio(x, y, missing);
         M in_p{}, in_q{};
         if constexpr (kHasMask) {
             in_p = x > -kInfinity<T>, in_q = y > -kInfinity<T>;
@@ -200,28 +230,63 @@ Balances<T> mixture_gradient_pass(const RowPair<T>& row, const RowsCall& call, c
         }
         const Slopes<T> h = mixed_slopes(of, mix_class<T>(of, v));
         if constexpr (kToP) {
-            V less = mean_p.less(h.p), p = is.p(x);
+            V less = mean_p.less(h.p), p = is.p(x), size = less;
             if constexpr (kHasMask) {
                 less = in_q ? less : mean_p.less(fill(of.alone_p));
                 less = in_p | (p_linear ? ~in_q : M{}) ? less : V{};
-                p = in_p ? p : V{};
+                p = in_p ? p : V{}, size = in_p ? less : V{};
             }
             const V g = p * less;
-            to.p = {g, p_linear ? less : g, p_linear ? less * per_p : g};
+            to.p = {g, p_linear ? size : g, p_linear ? less * per_p : g};
         }
         if constexpr (kToQ) {
-            V less = mean_q.less(h.q), q = is.q(y);
+            // Times t throughout.
+            V less = mean_q.less(h.q), q = is.q(y), size = less;
             if constexpr (kHasMask) {
                 less = in_p ? (in_q ? less : mean_q.less(fill(of.from_zero))) : mean_q.less(fill(of.alone_q));
                 const M at_zero = q_linear ? (of.q_at_zero ? ~M{} : ~in_p) : M{};
                 less = in_q | at_zero ? less : V{};
-                q = in_q ? q : V{};
+                q = in_q ? q : V{}, size = in_q ? less : V{};
             }
             const V g = q * less;
-            to.q = {g, q_linear ? less : g, q_linear ? less * per_q : g};
+            to.q = {g, q_linear ? size : g, (q_linear ? less * per_q : g) * about.over_ratio};
         }
         return to;
     });
+}
+
+// The ratio of the class, of those that both sides have, with most of one side; t = 1 where there is none or t is out of range.
+template <bool kHasMask>
+Pivot<double> pivot_of(const RowPair<double>& row, const RowsCall& call, const RowStatistics& s, int side) {
+    double top = -kInfinity<double>, a_there = 0, b_there = 0, low_there = 0;
+    row.template each_exact_block<kHasMask>([&](const double* a, const double* b, int64_t count, int64_t, const double* low) {
+        for (int64_t i = 0; i < count; ++i) {
+            const double weight = side == 0 ? a[i] : b[i], other = side == 0 ? b[i] : a[i];
+            if (!(weight > top) || other == -kInfinity<double>) continue;
+            top = weight, a_there = a[i], b_there = b[i], low_there = low == nullptr ? 0 : low[i];
+        }
+    });
+    const Difference<double> u = exact_difference(b_there, a_there);
+    const double log_t = (u.high - s.gap) + ((u.low + low_there) - s.gap_low);
+    if (!(top > -kInfinity<double>) || !(magnitude(log_t) < 300)) return {call, s};
+    return {call, moved(u.high, u.low, low_there), std::exp(log_t)};
+}
+
+// One side of a row about a ratio t of its own.
+template <bool kHasMask, bool kToP>
+void pivoted_gradient_row(const RowPair<double>& row, const RowsCall& call, const RowStatistics& s, double grad,
+                          const Writer<double>& to_p, const Writer<double>& to_q) {
+    const Pivot<double> about = pivot_of<kHasMask>(row, call, s, kToP ? 0 : 1);
+    const double weight = call.sides[kToP ? 0 : 1].linear ? 1 : 1 / s.total[kToP ? 0 : 1];
+    Difference<double> mean[2] = {{0, 0}, {0, 0}};
+    for (int round = 0; round < 4; ++round) {
+        const Balances<double> found =
+            mixture_gradient_pass<double, kHasMask, kToP, !kToP>(row, call, s, about, mean, grad, to_p, to_q);
+        const Balance<double>& side = kToP ? found.p : found.q;
+        if (side.holds(weight)) return;
+        Difference<double>& centre = mean[kToP ? 0 : 1];
+        centre = moved(centre.high, centre.low, side.excess());
+    }
 }
 
 // False for a row of floats in which derivatives differ by less than their rounding allows: it wants double.
@@ -232,16 +297,21 @@ bool mixture_gradient_row(const RowPair<T>& row, const RowsCall& call, RowStatis
     const double weight[2] = {call.sides[0].linear ? 1 : 1 / s.total[0], call.sides[1].linear ? 1 : 1 / s.total[1]};
     for (int round = 0; round < 4; ++round) {
         const Balances<T> found =
-            mixture_gradient_pass<T, kHasMask, kToP, kToQ>(row, call, s, mean, grad, to_p, to_q);
+            mixture_gradient_pass<T, kHasMask, kToP, kToQ>(row, call, s, Pivot<T>(call, s), mean, grad, to_p, to_q);
         const bool p_holds = !kToP || found.p.holds(weight[0]), q_holds = !kToQ || found.q.holds(weight[1]);
-        if (sizeof(T) == 4 && ((kToP && magnitude(mean[0].high) * weight[0] > 8 * found.p.largest()) ||
-                               (kToQ && magnitude(mean[1].high) * weight[1] > 8 * found.q.largest()))) {
-            return false;
-        }
+        const bool p_flat = kToP && magnitude(mean[0].high) * weight[0] > 8 * found.p.largest();
+        const bool q_flat = kToQ && magnitude(mean[1].high) * weight[1] > 8 * found.q.largest();
+        if (sizeof(T) == 4 && (p_flat || q_flat)) return false;
         // Where every entry is small beside its probability, the error of a log-ratio from the first pass matters.
         const bool coarse = !(s.state & kRefined) && ((kToP && found.p.largest() < 0.1 * weight[0]) ||
                                                       (kToQ && found.q.largest() < 0.1 * weight[1]));
-        if (p_holds && q_holds && !coarse) break;
+        if ((p_holds || p_flat) && (q_holds || q_flat) && !coarse) {
+            if constexpr (sizeof(T) == 8) {
+                if (p_flat) pivoted_gradient_row<kHasMask, true>(row, call, s, grad, to_p, to_q);
+                if (q_flat) pivoted_gradient_row<kHasMask, false>(row, call, s, grad, to_p, to_q);
+            }
+            return true;
+        }
         if (coarse) refine_gap<T, kHasMask>(row, s);
         if (!p_holds) mean[0] = moved(mean[0].high, mean[0].low, found.p.excess());
         if (!q_holds) mean[1] = moved(mean[1].high, mean[1].low, found.q.excess());

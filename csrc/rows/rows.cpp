@@ -5,6 +5,7 @@
 #include "entropy.h"
 #include "mixture.h"
 #include "mixture_direct.h"
+#include "strip.h"
 
 namespace kullback::KULLBACK_SET {
 namespace {
@@ -29,10 +30,10 @@ RowStart start_of(const RowsCall& call, int64_t row) {
 // How weights are read where log-ratios have to be accurate: narrower weights have logarithms good enough in double.
 Weights logs_of(const RowsCall& call) { return call.result_wide ? Weights::kAsExactLogs : Weights::kAsLogs; }
 
-template <class T, bool kHasMask, bool kKeep = false>
-bool try_row(const RowsCall& call, const RowStart& start, RowStatistics& s, KeptExponentials* kept = nullptr) {
+template <class T, bool kHasMask>
+bool try_row(const RowsCall& call, const RowStart& start, RowStatistics& s) {
     const RowPair<T> row(call, start.p, start.q, s.shift, logs_of(call));
-    const RowSums sums = sum_row<T, kHasMask, false, false, kKeep>(row, kept);
+    const RowSums sums = sum_row<T, kHasMask>(row);
     if (!sums.usable()) return false;
     s.state = (kHasMask ? kMasked : kClean) | (sizeof(T) == 8 ? kDouble : kClean);
     describe_row(sums, s);
@@ -113,6 +114,15 @@ void measure_row(const RowsCall& call, int64_t row, RowStatistics& s) {
     measure_in_double(call, start, s, call.wide != 0);
 }
 
+// The same for a row of log-weights in float that is part of a strip.
+void measure_row(const RowsCall& call, int64_t row, const Strip& strip, int64_t i, RowStatistics& s) {
+    const RowStart start = start_of(call, row);
+    bool found = strip.read(i, s);
+    if (found) refine_kl<float, false>(RowPair<float>(call, start.p, start.q, s.shift), s);
+    else found = try_row<float, true>(call, start, s);
+    if (!found || !(s.kl >= faint_in_float(call))) measure_in_double(call, start, s, false);
+}
+
 template <class T, bool kHasMask>
 void mix_measured_row(const RowsCall& call, const RowStart& start, RowStatistics& s) {
     const RowPair<T> row(call, start.p, start.q, s.shift, logs_of(call));
@@ -141,23 +151,12 @@ void measure_mixture(const RowsCall& call, int64_t row, RowStatistics& s) {
     }
 }
 
-// The value of a mixture in one pass and what it leaves, for short rows in float. A row that is not far from equal takes the way
-// of all others from where it was measured.
-void measure_short_mixture(const RowsCall& call, int64_t row, RowStatistics& s) {
-    const RowStart start = start_of(call, row);
-    KeptExponentials kept;
-    kept.blocks = 0;
-    if (!try_row<float, false, true>(call, start, s, &kept) || s.kl < faint_in_float(call)) {
-        measure_row(call, row, s);
-    } else {
-        const RowPair<float> pair(call, start.p, start.q, s.shift);
-        const auto mix = call.weights[1] == 0      ? mix_row_directly<true, true, true>
-                         : magnitude(s.gap) <= 1 ? mix_row_directly<true, true>
-                                                 : mix_row_directly<true>;
-        if (mix(pair, call, s, &kept)) return;
-    }
-    s.value = s.kl;
-    measure_mixture(call, row, s);
+// The value of a mixture from the exponentials that the first pass has left, in float; false where that is not accurate.
+bool mix_kept_row(const RowsCall& call, const RowStart& start, RowStatistics& s, const KeptExponentials& kept) {
+    const auto mix = call.weights[1] == 0    ? mix_row_directly<true, true, true>
+                     : magnitude(s.gap) <= 1 ? mix_row_directly<true, true>
+                                             : mix_row_directly<true>;
+    return mix(RowPair<float>(call, start.p, start.q, s.shift), call, s, &kept);
 }
 
 template <class T, bool kLinearP = false, bool kLinearQ = false>
@@ -210,31 +209,67 @@ bool suspicious(const RowStatistics& s, int side, double tolerance) {
     return !(magnitude(log_total) <= 0.75 * tolerance);  // the reference decides: report what is near the limit, too
 }
 
-int64_t forward(const RowsCall& call, int64_t begin, int64_t end) {
+bool is_left_out(const RowsCall& call, int64_t row) { return call.keep != nullptr && call.keep[row] == 0; }
+
+// Hands out what is known of a row; returns what there is to report of it.
+int64_t deliver(const RowsCall& call, int64_t row, RowStatistics& s) {
+    if (call.result_wide) static_cast<double*>(call.value)[row] = s.value;
+    else static_cast<float*>(call.value)[row] = float(s.value);
+    if (call.statistics != nullptr) call.statistics[row] = s;
+    if (s.state & kAbsent) return 0;
+    return (suspicious(s, 0, call.sides[0].tolerance) ? 1 : 0) | (suspicious(s, 1, call.sides[1].tolerance) ? 2 : 0);
+}
+
+// Rows of log-weights, in float where that is accurate. kKeep: a mixture takes up the exponentials of the first pass.
+template <bool kKeep>
+int64_t forward_in_strips(const RowsCall& call, int64_t begin, int64_t end) {
+    constexpr double kUnshifted[2] = {0, 0};
     int64_t reported = 0;
-    const bool keeps_exponentials = is_mixture(call) && call.statistics == nullptr && !call.wide && !has_weights(call) &&
-                                    call.classes <= KeptExponentials::kMost;
+    Strip strip(call.classes);
+    for (int64_t first = begin; first < end; first += strip.rows()) {
+        const int64_t count = end - first < strip.rows() ? end - first : strip.rows();
+        for (int64_t i = 0; i < count; ++i) {
+            if (is_left_out(call, first + i)) continue;
+            const RowStart start = start_of(call, first + i);
+            KeptExponentials kept = strip.kept(i);
+            strip.set(i, sum_row<float, false, false, false, kKeep>(RowPair<float>(call, start.p, start.q, kUnshifted), &kept));
+        }
+        strip.describe();
+        for (int64_t i = 0; i < count; ++i) {
+            const int64_t row = first + i;
+            RowStatistics s{};
+            if (is_left_out(call, row)) {
+                s.state = kAbsent;
+            } else {
+                measure_row(call, row, strip, i, s);
+                s.value = s.kl;
+                const bool done = kKeep && !(s.state & (kMasked | kDouble | kUndefined)) && mix_kept_row(call, start_of(call, row), s, strip.kept(i));
+                if (is_mixture(call) && !done) measure_mixture(call, row, s);
+            }
+            reported |= deliver(call, row, s);
+        }
+    }
+    return reported;
+}
+
+int64_t forward(const RowsCall& call, int64_t begin, int64_t end) {
+    if (!call.wide && !has_weights(call) && !is_entropy(call) && Strip::fits(call.classes)) {
+        if (is_mixture(call) && call.statistics == nullptr) return forward_in_strips<true>(call, begin, end);
+        return forward_in_strips<false>(call, begin, end);
+    }
+    int64_t reported = 0;
     for (int64_t row = begin; row < end; ++row) {
         RowStatistics s{};
-        if (call.keep != nullptr && call.keep[row] == 0) {
+        if (is_left_out(call, row)) {
             s.state = kAbsent;
+        } else if (is_entropy(call)) {
+            measure_entropy(call, row, s);
         } else {
-            if (is_entropy(call)) {
-                measure_entropy(call, row, s);
-            } else if (keeps_exponentials) {
-                measure_short_mixture(call, row, s);
-            } else {
-                measure_row(call, row, s);
-                s.value = s.kl;
-                if (is_mixture(call)) measure_mixture(call, row, s);
-            }
-            for (int side = 0; side < 2; ++side) {
-                if (suspicious(s, side, call.sides[side].tolerance)) reported |= int64_t(1) << side;
-            }
+            measure_row(call, row, s);
+            s.value = s.kl;
+            if (is_mixture(call)) measure_mixture(call, row, s);
         }
-        if (call.result_wide) static_cast<double*>(call.value)[row] = s.value;
-        else static_cast<float*>(call.value)[row] = float(s.value);
-        if (call.statistics != nullptr) call.statistics[row] = s;
+        reported |= deliver(call, row, s);
     }
     return reported;
 }

@@ -25,7 +25,7 @@ struct RowSums {
 };
 
 template <class T>
-inline T largest_in(const T* values, int64_t padded) {
+[[gnu::always_inline]] inline T largest_in(const T* values, int64_t padded) {
     Vector<T> top[4];
     for (int j = 0; j < 4; ++j) top[j] = load_lanes(values + j * Lanes<T>::kCount);
     for (int64_t i = kGroup<T>; i < padded; i += kGroup<T>) {
@@ -52,7 +52,7 @@ struct ScaledTotal {
     Accumulator<T> total{};
 
     // Raise the scale so that e^top fits; returns the factor by which sums shrink. False: out of range.
-    bool raise(T top, double& factor) {
+    [[gnu::always_inline]] bool raise(T top, double& factor) {
         factor = 1.0;
         const T needed = std::ceil(top * T(1.4426950408889634074));
         if (needed <= scale || !(top > -kInfinity<T>)) return true;
@@ -83,11 +83,10 @@ inline Vector<T> log_weight_ratio(Vector<T> x, Vector<T> y) {
     }
 }
 
-// The exponentials of a short row, left for a second pass, and the scales of its blocks.
+// Where the exponentials of a row and the scales of its blocks are left for a second pass.
 struct KeptExponentials {
-    static constexpr int64_t kMost = 4096;  // classes: with the row itself they stay in the first two levels of cache
-    alignas(64) float p[kMost + kGroup<float>], q[kMost + kGroup<float>];
-    float scale_p[kMost / kBlock + 2], scale_q[kMost / kBlock + 2];
+    float *p, *q;
+    float *scale_p, *scale_q;
     int64_t blocks;
 };
 

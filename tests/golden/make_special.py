@@ -83,10 +83,14 @@ def exp_log_points(rng):
     typical = [rng.uniform(-3, 3) for _ in range(30)] + [float32(rng.uniform(-2, 2)) for _ in range(20)]
     seams = [s * v for v in (0.999999, 1.0, 1.000001, 0.25, 0.5, 0.6) for s in (1, -1)]
     big = [5.0, 20.0, 88.0, 300.0, 700.0, -5.0, -20.0, -1e3, -1e10, -1e300]
-    expm = small + typical + seams + big
+    # Where the multiple of log 2 taken out of x, or the form of the logarithm, changes.
+    turns = [0.49999, 0.5001, 0.5003, 1.1935, 1.8863844, 2.58, -0.5003, -1.1935, -0.8393299, -1.2032697, -1.23, -1.2301]
+    expm = small + typical + seams + big + [*turns, 709.78, -39.9, -40.1]
     ratio = [x for x in small + typical + seams if x > -1]
     ratio += [-0.6000001, 1.1999999, 1.2000001, 3.0, 10.0, 1e5, 1e15, 1e300, -0.9, -0.99, -0.999999, -1 + 1e-12]
+    ratio += [-0.33333, -0.33334, *(x for x in turns if x > -1)]
     minus = [-abs(x) for x in small + typical + seams + big if x] + [-0.6931, -0.6932, -36.0, -40.0, -745.0, -5e-324]
+    minus += [-abs(x) for x in turns]
     return expm, ratio, minus
 
 
@@ -265,6 +269,9 @@ def normal():
     pairs += [tuple(sorted((float32(rng.uniform(-3, 3)), float32(rng.uniform(-3, 3))))) for _ in range(8)]
     pairs += [(-h, h) for h in (1e-15, 1e-5, 0.1, 0.5, 1.0, 3.0, 9.0)] + [(-1e5, -3.0), (-30.0, 30.0), (5.0, 9.0)]
     pairs += [(-8.0, -7.0), (-4.0, -3.5), (-1e3, -999.0), (12.0, 1e9), (-0.5, 2.0), (-1e100, 1.0), (30.0, 30.1)]
+    # Far enough out for the two tails to cancel, or for the hazard rate to exceed |b| by little.
+    pairs += [(3.8912633153125817, 4.162021537324051), (5.505164311605892, 5.842901256579127), (-7.1220922, -7.1220917)]
+    pairs += [(1.5797027105847707, 1.9490067008829153), (-0.22374226831932909, 1.890518127882991), (-1e90, -3.0)]
     return [
         table("log_ndtr", log_ndtr, [(x,) for x in points], 700),
         table("log_ndtr_diff", log_ndtr_diff, pairs, 700),

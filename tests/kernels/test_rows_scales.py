@@ -49,9 +49,10 @@ def test_stairs(name, step, dtype, masked):
         (value, alone, *gradients), (want, _, *expected) = found
         torch.testing.assert_close(value, want, rtol=TOLERANCE[dtype], atol=0)
         torch.testing.assert_close(alone, want, rtol=TOLERANCE[dtype], atol=0)
-        if falling_q:
-            # Values only: native and reference gradients differ by more than the tolerance here. Of kl the reference
-            # is the coarser one (4e-13 against 40 digits at the largest step); of mixtures it is not settled which.
-            continue
+        # Where q falls, the reference of kl takes q from log-ratios of up to 12,000, which are off by half their last
+        # bit: 4e-13 against 40 digits, native code 3e-16. Promised are 1e-12. The gradient of a mixture is below 1e-100
+        # there, or 0: of it remains the rounding of a mean, 6e-27 in rows of floats.
+        tolerance = 1e-12 if falling_q and dtype == torch.float64 else TOLERANCE[dtype]
+        smallest = {torch.float64: 1e-28, torch.float32: 1e-25}[dtype] if falling_q and name != "kl" else 0.0
         for got, g in zip(gradients, expected, strict=True):
-            assert ((got - g).abs() <= TOLERANCE[dtype] * g.abs().amax(-1, keepdim=True)).all()
+            assert ((got - g).abs() <= tolerance * g.abs().amax(-1, keepdim=True) + smallest).all()

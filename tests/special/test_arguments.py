@@ -45,6 +45,15 @@ def test_binary_wants_float_tensors(name, argument):
         getattr(special, name)(argument, good)
 
 
+def test_sparse_tensors_are_refused():
+    dense, sparse = torch.ones(3), torch.ones(3).to_sparse()
+    with pytest.raises(kullback.InputTypeError, match=r"expm1mx\(\).*sparse(?s:.*)to_dense"):
+        special.expm1mx(sparse)
+    for arguments in ((dense, sparse), (sparse, dense), (sparse, sparse), (sparse, 0.5)):
+        with pytest.raises(kullback.InputTypeError, match=r"kl_div\(\).*sparse(?s:.*)to_dense"):
+            special.kl_div(*arguments)
+
+
 @pytest.mark.parametrize("name", BINARY)
 def test_two_numbers_are_not_enough(name):
     with pytest.raises(kullback.InputTypeError, match="floating-point tensors"):

@@ -10,6 +10,7 @@ from torch import Tensor
 from kullback._core.errors import InputTypeError, InputValueError, ShapeError, explain_problem
 
 _FLOATS = frozenset({torch.float64, torch.float32, torch.bfloat16, torch.float16})
+_SPARSE = frozenset({torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc})
 
 
 def _describe(argument: object) -> str:
@@ -29,6 +30,15 @@ def _check_tensor(function: str, name: str, argument: object) -> None:
                 instead=f"{name}.double()" if is_tensor else f"torch.as_tensor({name}, dtype=torch.float64)",
             )
         )
+    if argument.layout in _SPARSE:
+        raise InputTypeError(
+            explain_problem(
+                f"{function}() computes with dense tensors; `{name}` is sparse.",
+                got=f"a tensor of layout {argument.layout}",
+                expected="a dense tensor: at the elements that are not stored the function need not be 0",
+                instead=f"{name}.to_dense()",
+            )
+        )
 
 
 def one(function: str, name: str, argument: Tensor | float) -> Tensor:
@@ -45,6 +55,7 @@ def two(function: str, names: Sequence[str], x: Tensor | float, y: Tensor | floa
         isinstance(x, Tensor)
         and isinstance(y, Tensor)
         and (x.dtype in _FLOATS and y.dtype is x.dtype and x.shape == y.shape and x.device == y.device)
+        and not (x.layout in _SPARSE or y.layout in _SPARSE)
     ):
         return x, y
     if isinstance(x, Tensor) and _is_number(y):

@@ -16,7 +16,7 @@ from kullback.kernels.native_rows import Request
 from kullback.kernels.sides import Encoding, Side, read_side
 
 Value = Callable[..., Tensor]
-Gradients = Callable[..., Sequence[Tensor | None]]
+Gradients = Callable[..., Sequence[Tensor | None] | None]
 
 
 class Formula(Protocol):
@@ -28,7 +28,7 @@ class Formula(Protocol):
 
     @property
     def gradients(self) -> Gradients | None:
-        """`(needs, *sides, *options) -> one tensor or None per side`."""
+        """`(needs, *sides, *options) -> one tensor or None per side`; None for options that it leaves to autograd."""
 
 
 def aligned(request: Request, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Tensor | None]:
@@ -94,14 +94,16 @@ class Run:
     ) -> list[Tensor]:
         """Vector-Jacobian product of one block, one tensor per side that needs it, differentiable where recorded."""
         wanted = [part for part, need in zip(parts, needs, strict=True) if need]
-        if self.op.gradients is None:
+        found = None
+        if self.op.gradients is not None:
+            found = self.op.gradients(needs, *self.sides(parts, keep), *self.options)
+        if found is None:
             recorded = torch.is_grad_enabled()
             with torch.enable_grad():
                 parts = [part.requires_grad_() if need and not part.requires_grad else part
                          for part, need in zip(parts, needs, strict=True)]  # fmt: skip
                 rows = self.value(parts, keep)
             return list(torch.autograd.grad(rows, wanted, grad.expand(rows.shape), create_graph=recorded))
-        found = self.op.gradients(needs, *self.sides(parts, keep), *self.options)
         factor = grad if keep is None else torch.where(keep, grad, 0.0)
         return [
             (factor.unsqueeze(-1) * g).sum_to_size(part.shape)

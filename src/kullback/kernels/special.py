@@ -2,75 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
+
+from torch import Tensor
 
 from kullback._core import special as reference
 from kullback.kernels.elementwise import Elementwise
 
-expm1mx = Elementwise("expm1mx", reference.expm1mx, arguments="x", gradients=["expm1mx_grad"])
-log1pmx = Elementwise("log1pmx", reference.log1pmx, arguments="x", gradients=["log1pmx_grad"])
-log1mexp = Elementwise("log1mexp", reference.log1mexp, arguments="x", gradients=["log1mexp_grad"])
-logdiffexp = Elementwise(
-    "logdiffexp", reference.logdiffexp, arguments="ab", gradients=["logdiffexp_grad_a", "logdiffexp_grad_b"]
-)
-rel_entr = Elementwise("rel_entr", reference.rel_entr, arguments="pq", gradients=["rel_entr_grad_p", "rel_entr_grad_q"])
-kl_div = Elementwise("kl_div", reference.kl_div, arguments="pq", gradients=["kl_div_grad_p", "kl_div_grad_q"])
-digamma = Elementwise("digamma", reference.digamma, arguments="x", gradients=["digamma_grad"])
-trigamma = Elementwise("trigamma", reference.trigamma, arguments="x", gradients=["trigamma_grad"])
-log_ndtr = Elementwise("log_ndtr", reference.log_ndtr, arguments="x", gradients=["log_ndtr_grad"])
-lgamma_bregman = Elementwise(
-    "lgamma_bregman",
-    reference.lgamma_bregman,
-    arguments="ab",
-    gradients=["lgamma_bregman_grad_a", "lgamma_bregman_grad_b"],
-)
-log_ndtr_diff = Elementwise(
-    "log_ndtr_diff",
-    reference.log_ndtr_diff,
-    arguments="ab",
-    gradients=["log_ndtr_diff_grad_a", "log_ndtr_diff_grad_b"],
-)
-# The order has no derivative: the public functions refuse it, and here it is infinite rather than plausible.
-log_iv = Elementwise(
-    "log_iv", reference.log_iv, arguments=("nu", "x"), gradients=["bessel_order_grad", "log_iv_grad"], constants=1
-)
-log_ive = Elementwise(
-    "log_ive", reference.log_ive, arguments=("nu", "x"), gradients=["bessel_order_grad", "log_ive_grad"], constants=1
-)
-bessel_ratio = Elementwise(
-    "bessel_ratio",
-    reference.bessel_ratio,
-    arguments=("nu", "x"),
-    gradients=["bessel_order_grad", "bessel_ratio_grad"],
-    constants=1,
-)
-bessel_ratio_slope = Elementwise(
-    "bessel_ratio_slope",
-    reference.bessel_ratio_slope,
-    arguments=("nu", "x"),
-    gradients=["bessel_order_grad", "bessel_ratio_slope_grad"],
-    constants=1,
-)
-bessel_ratio_curvature = Elementwise(
-    "bessel_ratio_curvature",
-    reference.bessel_ratio_curvature,
-    arguments=("nu", "x"),
-    gradients=["bessel_order_grad", "bessel_order_grad"],
-    constants=1,
-)
-binet = [
-    Elementwise(
-        f"binet_{order}",
-        partial(reference.binet, order=order),
-        arguments="x",
-        gradients=[f"binet_{order}_grad"],
-        public="binet",
+
+def _of_one(name: str, function: Callable[..., Tensor] | None = None, public: str = "") -> Elementwise:
+    """A function of x; its derivative is the native `name_grad`."""
+    return Elementwise(
+        name, function or getattr(reference, name), arguments="x", gradients=[f"{name}_grad"], public=public
     )
-    for order in range(4)
-]
-binet_bregman = Elementwise(
-    "binet_bregman",
-    reference.binet_bregman,
-    arguments="ab",
-    gradients=["binet_bregman_grad_a", "binet_bregman_grad_b"],
-)
+
+
+def _of_two(name: str, arguments: Sequence[str] = "ab") -> Elementwise:
+    """A function of two arguments; its derivatives are the native `name_grad_a` and `name_grad_b`."""
+    gradients = [f"{name}_grad_{argument}" for argument in arguments]
+    return Elementwise(name, getattr(reference, name), arguments=arguments, gradients=gradients)
+
+
+def _of_order(name: str, gradient: str = "") -> Elementwise:
+    """A Bessel function of an order and x.
+
+    The order has no derivative: the public functions refuse it, and here it is infinite rather than plausible.
+    """
+    return Elementwise(
+        name,
+        getattr(reference, name),
+        arguments=("nu", "x"),
+        gradients=["bessel_order_grad", gradient or f"{name}_grad"],
+        constants=1,
+    )
+
+
+expm1mx = _of_one("expm1mx")
+log1pmx = _of_one("log1pmx")
+log1mexp = _of_one("log1mexp")
+logdiffexp = _of_two("logdiffexp")
+rel_entr = _of_two("rel_entr", "pq")
+kl_div = _of_two("kl_div", "pq")
+digamma = _of_one("digamma")
+trigamma = _of_one("trigamma")
+lgamma_bregman = _of_two("lgamma_bregman")
+binet = [_of_one(f"binet_{order}", partial(reference.binet, order=order), "binet") for order in range(4)]
+binet_bregman = _of_two("binet_bregman")
+log_ndtr = _of_one("log_ndtr")
+log_ndtr_diff = _of_two("log_ndtr_diff")
+log_iv = _of_order("log_iv")
+log_ive = _of_order("log_ive")
+bessel_ratio = _of_order("bessel_ratio")
+bessel_ratio_slope = _of_order("bessel_ratio_slope")
+# Its own derivative has no formula, and is infinite too.
+bessel_ratio_curvature = _of_order("bessel_ratio_curvature", "bessel_order_grad")

@@ -41,6 +41,11 @@ def two_product(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 Pair = tuple[Tensor, Tensor]
 
 
+def rounded(a: Pair) -> Tensor:
+    """A number with its correction added."""
+    return a[0] + a[1]
+
+
 def plus(a: Pair, b: Pair) -> Pair:
     """The sum of two numbers that carry corrections, to about 100 bits."""
     s, e = two_sum(a[0], b[0])

@@ -53,6 +53,7 @@ class Pair(NamedTuple):
         log_p: Their logarithms, on the support of p.
         log_q: Their logarithms, on the support of q.
         log_ratio: log q - log p, on the common support.
+        centred: The same less a constant, without history: differences are not rounded at the size of the constant.
         in_p: The support of p.
         in_q: The support of q.
         zero_p: Zeros that carry the derivative of a probability that is zero, for a side of weights.
@@ -65,6 +66,7 @@ class Pair(NamedTuple):
     log_p: Tensor
     log_q: Tensor
     log_ratio: Tensor
+    centred: Tensor
     in_p: Tensor
     in_q: Tensor
     zero_p: Tensor | float
@@ -73,8 +75,8 @@ class Pair(NamedTuple):
 
     def swapped(self) -> Pair:
         """The pair (q, p)."""
-        return Pair(self.q, self.p, self.log_q, self.log_p, -self.log_ratio, self.in_q, self.in_p, self.zero_q,
-                    self.zero_p, self.tie)  # fmt: skip
+        return Pair(self.q, self.p, self.log_q, self.log_p, -self.log_ratio, -self.centred, self.in_q, self.in_p,
+                    self.zero_q, self.zero_p, self.tie)  # fmt: skip
 
 
 class _Values(NamedTuple):
@@ -110,6 +112,7 @@ def read_pair(p: Side, q: Side, frozen: Frozen) -> Pair:
         values_p.log_probs + steps_p.log,
         values_q.log_probs + steps_q.log,
         ratio + torch.where(shared, steps_q.log - steps_p.log, 0.0),
+        torch.where(shared, centred.v, 0.0),
         in_p,
         in_q,
         steps_p.zero,
