@@ -74,7 +74,7 @@ class FactorOp:
 
     def without_derivatives(self, loc_p: Tensor, lower_p: Tensor, loc_q: Tensor, lower_q: Tensor) -> Compared | None:
         """The same without keeping W; None for what is not served, as in `compare_matrices`."""
-        if not _is_served(loc_p, lower_p, loc_q, lower_q):
+        if not is_served(loc_p, lower_p, loc_q, lower_q):
             return None
         value, square, _ = self._run(loc_p, lower_p, loc_q, lower_q, None)
         return value, square
@@ -136,7 +136,7 @@ class FactorOp:
 
 
 def _by_rows(lower: Tensor) -> Tensor:
-    """The lower triangle with contiguous rows; of factors by columns, as LAPACK makes them, what is above is undefined."""
+    """The lower triangle with contiguous rows; of factors by columns, as LAPACK makes them, the rest is undefined."""
     if lower.is_contiguous() or not lower.mT.is_contiguous():
         return lower.contiguous()
     library, size = _native.library(), lower.shape[-1]
@@ -152,7 +152,7 @@ _CONDITION, _PROBES = 100.0, 4
 
 
 def well_conditioned(lower: Tensor, inverse: Tensor | None = None) -> bool:
-    """Whether Σ = LLᵀ is, by tr Σ = ‖L‖² and tr Σ⁻¹, which is given per row or estimated as E‖L⁻¹r‖², r random signs."""
+    """Whether Σ = LLᵀ is, by tr Σ = ‖L‖² and tr Σ⁻¹ (per row), given or estimated as E‖L⁻¹r‖², r random signs."""
     lower, size = lower.detach(), lower.shape[-1]
     mean = torch.linalg.vector_norm(lower, dim=(-2, -1)).square() / size
     if inverse is None:
@@ -177,7 +177,7 @@ def compare_matrices(  # noqa: PLR0917
     definite.
     """
     dtype, size = loc_p.dtype, loc_p.shape[-1]
-    if size > _LARGEST or not _is_served(loc_p, matrix_p, loc_q, matrix_q):
+    if size > _LARGEST or not is_served(loc_p, matrix_p, loc_q, matrix_q):
         return None
     library = _native.library()
     assert library is not None
@@ -191,7 +191,7 @@ def compare_matrices(  # noqa: PLR0917
     return value if library.kullback_compare_matrices(packed) == 0 else None
 
 
-def _is_served(loc_p: Tensor, matrix_p: Tensor, loc_q: Tensor, matrix_q: Tensor) -> bool:
+def is_served(loc_p: Tensor, matrix_p: Tensor, loc_q: Tensor, matrix_q: Tensor) -> bool:
     """Dense tensors of one dtype and of matching shapes that nobody follows and no gradient is wanted of."""
     if torch.compiler.is_compiling() or transform_active() or tracer_active() or _native.library() is None:
         return False

@@ -215,7 +215,6 @@ def _in_shape_of(tensors: Sequence[Tensor], gradients: Sequence[Tensor | None]) 
     ]
 
 
-
 def common_count(tensors: Sequence[Tensor]) -> int:
     """The number of elements if all tensors are contiguous and of one shape, else -1."""
     shape = tensors[0].shape

@@ -14,7 +14,7 @@ from torch.distributions import (
     Normal,
 )
 
-from kullback.kernels.factor_op import FactorOp, compare_matrices, well_conditioned
+from kullback.kernels.factor_op import FactorOp, compare_matrices, is_served, well_conditioned
 from kullback.pairs.gaussian_gradients import with_derivatives
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import Reduced, register
@@ -73,15 +73,18 @@ def _without_derivatives(p: Gaussian, q: Gaussian) -> Tensor | None:
 def _with_own_derivatives(p: Gaussian, q: Gaussian) -> Tensor | None:
     """The same where a gradient is wanted in covariances or precisions; None where that cannot be."""
     way = given(p)
+    if not isinstance(p, MultivariateNormal) or not isinstance(q, MultivariateNormal) or way != given(q):
+        return None
     if not torch.is_grad_enabled() or way not in {"covariance_matrix", "precision_matrix"}:
         return None
     with torch.no_grad():
-        value = _without_derivatives(p, q)
-    if value is None or not bool(value.isfinite().all()):
+        if not is_served(p.loc, _stored(p, way), q.loc, _stored(q, way)):
+            return None
+        quick = _without_derivatives(p, q)
+        value = kl_gaussian_gaussian(p, q) if quick is None else quick
+    if not bool(value.isfinite().all()):
         return None
-    assert isinstance(p, MultivariateNormal)
-    assert isinstance(q, MultivariateNormal)
-    return with_derivatives(value, way, p, q, kl_gaussian_gaussian)
+    return with_derivatives(value, way, p, q, kl_gaussian_gaussian, by_factors=quick is not None)
 
 
 def _stored(d: MultivariateNormal, way: str) -> Tensor:
