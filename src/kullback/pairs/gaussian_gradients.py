@@ -101,9 +101,7 @@ def _inverse(way: str, matrix: Tensor, factor: Tensor | None) -> Tensor:
     return torch.cholesky_inverse(factor) if way == "covariance_matrix" else factor @ factor.mT
 
 
-def _through_divergence(
-    divergence: Divergence, way: str, grad: Tensor, tensors: Sequence[Tensor]
-) -> Sequence[Tensor]:
+def _through_divergence(divergence: Divergence, way: str, grad: Tensor, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
     def of_tensors(loc_p: Tensor, matrix_p: Tensor, loc_q: Tensor, matrix_q: Tensor) -> Tensor:
         p = MultivariateNormal(loc_p, **{way: matrix_p}, validate_args=False)
         q = MultivariateNormal(loc_q, **{way: matrix_q}, validate_args=False)
