@@ -69,6 +69,13 @@ KULLBACK_API int32_t kullback_pair_backward(const PairCall* call) {
     return run(*call, function->backward[call->dtype]);
 }
 
+// The value and its slopes in one pass, those of an incoming gradient of 1.
+KULLBACK_API int32_t kullback_pair_together(const PairCall* call) {
+    const PairFunction* function = function_of(call);
+    if (function == nullptr || call->lost == nullptr || (call->value == nullptr && call->rows * call->columns > 0)) return 1;
+    return run(*call, function->together[call->dtype]);
+}
+
 // Returns 0, or 1 for a request that makes no sense.
 KULLBACK_API int32_t kullback_compare_factors(const FactorCall* call) {
     if (call == nullptr || call->dtype < 0 || call->dtype > 1 || call->batch < 0 || call->size < 0) return 1;
@@ -82,6 +89,39 @@ KULLBACK_API int32_t kullback_compare_factors(const FactorCall* call) {
         std::vector<double> scratch(static_cast<size_t>((n + kRowsAtOnce) * kPanel + kRowsAtOnce * (n + kRowsAtOnce)));
         for (int64_t i = begin; i < end; ++i) kernel(*call, i, scratch.data());
     });
+    return 0;
+}
+
+namespace kullback {
+namespace {
+
+// In tiles: a row of one is a column of the other, and both stay in the first cache.
+template <class S>
+void transpose_lower(const S* from, S* to, int64_t n) {
+    constexpr int64_t kTile = 16;
+    for (int64_t top = 0; top < n; top += kTile) {
+        const int64_t bottom = top + kTile < n ? top + kTile : n;
+        for (int64_t left = 0; left <= top; left += kTile) {
+            for (int64_t i = top; i < bottom; ++i) {
+                const int64_t right = left + kTile < i + 1 ? left + kTile : i + 1;
+                for (int64_t j = left; j < right; ++j) to[i * n + j] = from[j * n + i];
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace kullback
+
+// The lower triangles of matrices stored by columns, as LAPACK leaves them, to rows; what is above the diagonal is not written.
+// Returns 0, or 1 for a request that makes no sense.
+KULLBACK_API int32_t kullback_transpose_lower(int64_t dtype, int64_t batch, int64_t size, const void* from, void* to) {
+    if (dtype < 0 || dtype > 1 || batch < 0 || size < 0) return 1;
+    for (int64_t b = 0; b < batch; ++b) {
+        const int64_t at = b * size * size;
+        if (dtype == 0) transpose_lower(static_cast<const double*>(from) + at, static_cast<double*>(to) + at, size);
+        else transpose_lower(static_cast<const float*>(from) + at, static_cast<float*>(to) + at, size);
+    }
     return 0;
 }
 

@@ -16,16 +16,22 @@ namespace kullback::KULLBACK_SET {
 
 struct Chance {
     double p1, p0;
-    double main1, main0, rest;  // the logarithms of p1 and p0 are main1 - rest and main0 - rest
+    double main1, main0, decay;  // the logarithms of p1 and p0 are main1 and main0, less log(1 + decay)
     bool never, always;
 };
+
+// log((1 + to)/(1 + from)) for decays between 0 and 1: one logarithm in place of two.
+[[gnu::always_inline]] inline double log_of_decays(double from, double to) {
+    const double s = (to - from) / (2 + (from + to));
+    return 2 * s + 2 * s * (s * s) * atanh_remainder(s * s);
+}
 
 template <bool kLogits>
 inline Chance chance_of(double x) {
     if constexpr (kLogits) {
         const double decay = exp_of(-magnitude(x)), large = 1 / (1 + decay), small = decay * large;
         const bool up = x >= 0;
-        return {up ? large : small, up ? small : large, up ? 0.0 : x, up ? -x : 0.0, log1p_of(decay),
+        return {up ? large : small, up ? small : large, up ? 0.0 : x, up ? -x : 0.0, decay,
                 x == -kInfinity<double>, x == kInfinity<double>};
     } else {
         return {x, 1 - x, log_of(x), log1p_of(-x), 0.0, x == 0, x == 1};
@@ -81,11 +87,11 @@ struct Bernoulli {
 
     static double value(const double (&x)[2]) {
         const Change c = change_of(x);
-        const double rest = c.q.rest - c.p.rest;
+        const double rest = kPlain ? 0.0 : log_of_decays(c.p.decay, c.q.decay);
         const double inside = term(c.p.p1, c.q.p1, c.gap, (c.q.main1 - c.p.main1) - rest) +
                               term(c.p.p0, c.q.p0, -c.gap, (c.q.main0 - c.p.main0) - rest);
-        // The logarithm of the one outcome that p has.
-        const double sure = c.q.rest - (c.p.never ? c.q.main0 : c.q.main1);
+        // Less the logarithm of the one outcome that p has; its decay is 0.
+        const double sure = rest - (c.p.never ? c.q.main0 : c.q.main1);
         const double finite = !kPlain && (c.p.never | c.p.always) ? sure : inside;
         return c.infinite ? kInfinity<double> : finite;
     }

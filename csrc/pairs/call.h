@@ -22,7 +22,8 @@ struct PairCall {
     void* value;                        // forward; contiguous
     Operand grad;                       // backward: the incoming gradient
     Operand inputs[kPairArity];
-    PairOutput gradients[kPairArity];   // backward; null data: not wanted
+    PairOutput gradients[kPairArity];   // backward, and with the value; null data: not wanted
+    int64_t* lost;                      // with the value: set to 1 if a slope is no finite normal number
 };
 
 // Elements [begin, end) of the flattened result.
@@ -31,7 +32,7 @@ using PairKernel = void (*)(const PairCall&, int64_t begin, int64_t end);
 struct PairFunction {
     const char* name;
     int32_t arity;
-    PairKernel forward[2], backward[2];  // by dtype
+    PairKernel forward[2], backward[2], together[2];  // by dtype
 };
 
 }  // namespace kullback

@@ -1,7 +1,8 @@
 // The pair kernels for one instruction set; CMake compiles this file once per set (KULLBACK_SET names it).
 //
 // A family is a struct with the number of its parameters (those of p, then those of q), the divergence `value`, and its
-// derivatives `slopes`, which a backward pass multiplies by the incoming gradient. Where parameters are none of the family's,
+// derivatives `slopes`, which a backward pass multiplies by the incoming gradient; `together` finds both in one pass, which
+// shares the logarithms. Where parameters are none of the family's,
 // NaN among them, `holds` says so and the answer is NaN: bits taken apart would give a number. `Single` says in which precision float32
 // is computed. A family whose formula holds for most parameters only names a second one, `Rare`, and says where that is
 // needed: those elements of a block are gathered and computed again. One driver serves all of them.
@@ -36,6 +37,31 @@ KULLBACK_FLAT void gradients(const C* const (&in)[F::kArity], const C* grad, C (
         // Where nothing is asked the answer is zero, so that an infinite slope does not become a NaN.
         unrolled<F::kArity>([&](auto k) { out[k][i] = g == C(0) ? C(0) : g * slopes[k]; });
     }
+}
+
+template <class F, class C>
+KULLBACK_FLAT void values_and_slopes(const C* const (&in)[F::kArity], C* __restrict values, C (&slopes)[F::kArity][kBlock],
+                                     int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+        C x[F::kArity], d[F::kArity];
+        unrolled<F::kArity>([&](auto k) { x[k] = in[k][i]; });
+        const C value = F::value(x);
+        F::slopes(x, d);
+        const bool holds = F::holds(x);
+        values[i] = holds ? value : kNaN<C>;
+        unrolled<F::kArity>([&](auto k) { slopes[k][i] = holds ? d[k] : kNaN<C>; });
+    }
+}
+
+// Whether slopes can be multiplied by an incoming gradient after they were rounded: those out of range have lost digits.
+template <class S>
+bool has_lost_digits(const S* slopes, int64_t n) {
+    int lost = 0;
+    for (int64_t i = 0; i < n; ++i) {
+        const S m = magnitude(slopes[i]);
+        lost |= int((m >= Format<S>::kSmallestNormal) & (m < kInfinity<S>)) ^ int(m != S(0));
+    }
+    return lost != 0;
 }
 
 template <class F, class = void>
@@ -134,13 +160,55 @@ void backward(const PairCall& call, int64_t begin, int64_t end) {
     }
 }
 
+template <class F, class S, class C>
+void together(const PairCall& call, int64_t begin, int64_t end) {
+    alignas(64) C buffers[F::kArity][kBlock];
+    alignas(64) C results[kBlock];
+    alignas(64) C slopes[F::kArity][kBlock];
+    alignas(64) S rounded[kBlock];
+    S* output = static_cast<S*>(call.value);
+    bool lost = false;
+    for (int64_t at = begin; at < end; at += kBlock) {
+        const int64_t count = smaller(kBlock, end - at);
+        const C* in[F::kArity];
+        load_inputs<F, S, C>(call, at, count, buffers, in);
+        values_and_slopes<F, C>(in, results, slopes, count);
+        if constexpr (HasRare<F>::value) {
+            alignas(64) C gathered[F::kArity][kBlock];
+            alignas(64) C rare_slopes[F::kArity][kBlock];
+            alignas(64) C rare_results[kBlock];
+            int16_t index[kBlock];
+            const int64_t rare = gather<F>(in, gathered, index, count);
+            const C* of_rare[F::kArity];
+            point_to(gathered, of_rare);
+            if (rare > 0) values_and_slopes<typename F::Rare, C>(of_rare, rare_results, rare_slopes, rare);
+            for (int64_t i = 0; i < rare; ++i) results[index[i]] = rare_results[i];
+            for (int k = 0; k < F::kArity; ++k) {
+                for (int64_t i = 0; i < rare; ++i) slopes[k][index[i]] = rare_slopes[k][i];
+            }
+        }
+        for (int64_t i = 0; i < count; ++i) output[at + i] = S(results[i]);
+        for (int k = 0; k < F::kArity; ++k) {
+            S* of_slopes = static_cast<S*>(call.gradients[k].data);
+            const int64_t stride = call.gradients[k].stride;
+            if (of_slopes == nullptr) continue;
+            S* target = stride == 1 ? of_slopes + at : rounded;
+            for (int64_t i = 0; i < count; ++i) target[i] = S(slopes[k][i]);
+            lost |= has_lost_digits(target, count);
+            for (int64_t i = 0; stride != 1 && i < count; ++i) of_slopes[(at + i) * stride] = rounded[i];
+        }
+    }
+    if (lost) __atomic_store_n(call.lost, int64_t(1), __ATOMIC_RELAXED);
+}
+
 template <class F>
 constexpr PairFunction entry(const char* name) {
     using C = typename F::Single;
     return {name,
             F::kArity,
             {forward<F, double, double>, forward<F, float, C>},
-            {backward<F, double, double>, backward<F, float, C>}};
+            {backward<F, double, double>, backward<F, float, C>},
+            {together<F, double, double>, together<F, float, C>}};
 }
 
 }  // namespace

@@ -55,7 +55,9 @@ struct Poisson {
     template <class T>
     static void slopes(const T (&x)[2], T (&d)[2]) {
         const T p = x[0], q = x[1];
-        d[0] = slope_on_domain(p, q, p, q == kInfinity<T> ? -kInfinity<T> : log_of_ratio(ratio(p, q)), T(0));
+        // Outside the condition below, where it is one with that of the value.
+        const T log = log_of_ratio(ratio(p, q));
+        d[0] = slope_on_domain(p, q, p, q == kInfinity<T> ? -kInfinity<T> : log, T(0));
         d[1] = slope_on_domain(p, q, q, (q - p) / q, T(1));
     }
 };

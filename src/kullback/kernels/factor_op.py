@@ -9,6 +9,7 @@ derivative in W, those in the parameters are
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 from collections.abc import Callable, Sequence
@@ -73,7 +74,7 @@ class FactorOp:
 
     def without_derivatives(self, loc_p: Tensor, lower_p: Tensor, loc_q: Tensor, lower_q: Tensor) -> Compared | None:
         """The same without keeping W; None for what is not served, as in `compare_matrices`."""
-        if not _is_served(loc_p, lower_p, loc_q, lower_q):
+        if not is_served(loc_p, lower_p, loc_q, lower_q):
             return None
         value, square, _ = self._run(loc_p, lower_p, loc_q, lower_q, None)
         return value, square
@@ -90,7 +91,7 @@ class FactorOp:
     ) -> tuple[Tensor, Tensor, Tensor]:
         *batch, size = loc_p.shape
         shift = (loc_p.double() - loc_q.double()).contiguous()
-        lower_p, lower_q = lower_p.contiguous(), lower_q.contiguous()
+        lower_p, lower_q = _by_rows(lower_p), _by_rows(lower_q)
         y = torch.empty_like(shift)
         count, panels = math.prod(batch), -(-size // _PANEL)
         parts = shift.new_zeros(count, panels + 1, 3)
@@ -109,8 +110,10 @@ class FactorOp:
     def _backward(grads: Sequence[Tensor], saved: Sequence[Tensor], needs: Sequence[bool]) -> list[Tensor | None]:
         loc_p, lower_p, loc_q, lower_q, w, y = saved
         del loc_q
-        grad = grads[0].double()[..., None]
-        lower = lower_q.double()
+        single = lower_q.dtype is torch.float32 and lower_q.shape[-1] > _LARGEST and well_conditioned(lower_q)
+        work = torch.float32 if single else torch.float64
+        grad = grads[0].to(work)[..., None]
+        lower, w, y = lower_q.to(work), w.to(work), y.to(work)
         on_p, on_q = (t.diagonal(dim1=-2, dim2=-1).double() for t in (lower_p, lower_q))
         right = torch.cat([w, y.unsqueeze(-1)], -1)
         right.diagonal(dim1=-2, dim2=-1).add_((on_p - on_q) / on_p)
@@ -132,6 +135,38 @@ class FactorOp:
         return found
 
 
+def _by_rows(lower: Tensor) -> Tensor:
+    """The lower triangle with contiguous rows; of factors by columns, as LAPACK makes them, the rest is undefined."""
+    if lower.is_contiguous() or not lower.mT.is_contiguous():
+        return lower.contiguous()
+    library, size = _native.library(), lower.shape[-1]
+    assert library is not None
+    rows = torch.empty_like(lower, memory_format=torch.contiguous_format)
+    count = lower.numel() // max(size * size, 1)
+    library.kullback_transpose_lower(_DTYPES[lower.dtype], count, size, lower.data_ptr(), rows.data_ptr())
+    return rows
+
+
+# The largest product of mean eigenvalues of Σ and Σ⁻¹ for which float32 keeps enough digits.
+_CONDITION, _PROBES = 100.0, 4
+
+
+def well_conditioned(lower: Tensor, inverse: Tensor | None = None) -> bool:
+    """Whether Σ = LLᵀ is, by tr Σ = ‖L‖² and tr Σ⁻¹ (per row), given or estimated as E‖L⁻¹r‖², r random signs."""
+    lower, size = lower.detach(), lower.shape[-1]
+    mean = torch.linalg.vector_norm(lower, dim=(-2, -1)).square() / size
+    if inverse is None:
+        signs = _signs(size).to(lower.dtype)
+        solved = torch.linalg.solve_triangular(lower, signs.expand(*lower.shape[:-1], _PROBES), upper=False)
+        inverse = solved.square().sum((-2, -1)) / (_PROBES * size)
+    return bool((inverse * mean < _CONDITION).all())
+
+
+@functools.cache
+def _signs(size: int) -> Tensor:
+    return torch.randint(0, 2, (size, _PROBES), generator=torch.Generator().manual_seed(0)) * 2 - 1
+
+
 def compare_matrices(  # noqa: PLR0917
     given: str, loc_p: Tensor, matrix_p: Tensor, loc_q: Tensor, matrix_q: Tensor, near: float
 ) -> Tensor | None:
@@ -142,7 +177,7 @@ def compare_matrices(  # noqa: PLR0917
     definite.
     """
     dtype, size = loc_p.dtype, loc_p.shape[-1]
-    if size > _LARGEST or not _is_served(loc_p, matrix_p, loc_q, matrix_q):
+    if size > _LARGEST or not is_served(loc_p, matrix_p, loc_q, matrix_q):
         return None
     library = _native.library()
     assert library is not None
@@ -156,7 +191,7 @@ def compare_matrices(  # noqa: PLR0917
     return value if library.kullback_compare_matrices(packed) == 0 else None
 
 
-def _is_served(loc_p: Tensor, matrix_p: Tensor, loc_q: Tensor, matrix_q: Tensor) -> bool:
+def is_served(loc_p: Tensor, matrix_p: Tensor, loc_q: Tensor, matrix_q: Tensor) -> bool:
     """Dense tensors of one dtype and of matching shapes that nobody follows and no gradient is wanted of."""
     if torch.compiler.is_compiling() or transform_active() or tracer_active() or _native.library() is None:
         return False

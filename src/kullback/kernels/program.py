@@ -73,6 +73,16 @@ class Program:
                     return value
         return self.run_forward(tensors)
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether every gradient is zero, as where the value is infinite whatever the parameters are."""
+        return all(self.graph.nodes[node][:2] == ("number", 0.0) for node in self.gradients)
+
+    def connected(self, value: Tensor, tensors: Sequence[Tensor]) -> Tensor:
+        """The value of a flat program with its gradients."""
+        found: Tensor = _Flat.apply(self, value, *tensors)
+        return found
+
     def unused(self) -> list[bool]:
         """Which tensors the value does not depend on; their shape and dtype count all the same."""
         nodes = self.graph.nodes
@@ -191,6 +201,23 @@ class _Recorded(torch.autograd.Function):
         if torch.is_grad_enabled() or transform_active() or tracer_active() or not is_plain(grad):
             return (None, *_through_formula(program, grad, saved, needs))
         return (None, *program.run_backward(grad, saved, needs))
+
+
+class _Flat(torch.autograd.Function):
+    """A value found already, whose gradients are zero whatever the parameters are."""
+
+    @staticmethod
+    def forward(ctx: Any, program: Program, value: Tensor, *tensors: Tensor) -> Tensor:
+        ctx.save_for_backward(*tensors)
+        ctx.program = program
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        saved, needs = ctx.saved_tensors, ctx.needs_input_grad[2:]
+        if torch.is_grad_enabled() or transform_active() or tracer_active() or not is_plain(grad):
+            return (None, None, *_through_formula(ctx.program, grad, saved, needs))
+        return (None, None, *(torch.zeros_like(t) if need else None for t, need in zip(saved, needs, strict=True)))
 
 
 def _through_formula(

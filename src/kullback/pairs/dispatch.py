@@ -262,7 +262,8 @@ def infinite_everywhere(p: Distribution, q: Distribution) -> Tensor:
 
 def _no_route(p: Distribution, q: Distribution) -> str:
     name_p, name_q = type(p).__name__, type(q).__name__
-    covered = sorted({rule.q.__name__ for rule in registry.rules() if isinstance(p, rule.p)})
+    # A structural rule over any distribution says nothing about this one.
+    covered = sorted({r.q.__name__ for r in registry.rules() if isinstance(p, r.p) and r.p is not Distribution})
     if _bounding(p, q) is not None:
         return explain_problem(
             f"No closed form, integral or series for KL({name_p} || {name_q}) over vectors.",

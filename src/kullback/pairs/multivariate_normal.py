@@ -14,7 +14,8 @@ from torch.distributions import (
     Normal,
 )
 
-from kullback.kernels.factor_op import FactorOp, compare_matrices
+from kullback.kernels.factor_op import FactorOp, compare_matrices, is_served, well_conditioned
+from kullback.pairs.gaussian_gradients import with_derivatives
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import Reduced, register
 from kullback.pairs.relative_factor import (
@@ -38,6 +39,8 @@ def kl_gaussian_gaussian(p: Gaussian, q: Gaussian) -> Tensor:
     """Non-negative terms only; factors that were not expanded are solved with once."""
     ways = {given(p), given(q)}
     quick = _without_derivatives(p, q)
+    if quick is None:
+        quick = _with_own_derivatives(p, q)
     if quick is not None:
         return quick
     refinable = ways <= {"covariance_matrix", "cov_factor"}
@@ -52,10 +55,9 @@ def kl_gaussian_gaussian(p: Gaussian, q: Gaussian) -> Tensor:
     return divergence
 
 
-# Rows from which factoring in float64 costs more than the comparison; the largest product of mean eigenvalues of Σ and
-# Σ⁻¹, and the smallest ‖W‖², for which the factors that torch made in float32 are as good as the matrices.
-_LARGE, _CONDITION, _APART = 97, 100.0, 1.0
-_PROBES = 4
+# Rows from which factoring in float64 costs more than the comparison, and the smallest ‖W‖² for which the factors that
+# torch made in float32 are as good as the matrices, if these are well conditioned.
+_LARGE, _APART = 97, 1.0
 
 
 def _without_derivatives(p: Gaussian, q: Gaussian) -> Tensor | None:
@@ -66,6 +68,23 @@ def _without_derivatives(p: Gaussian, q: Gaussian) -> Tensor | None:
     matrices = [_stored(d, way) for d in (p, q)]
     found = compare_matrices(way, p.loc, matrices[0], q.loc, matrices[1], NEAR)
     return _from_stored_factors(p, q, way) if found is None and p.loc.shape[-1] >= _LARGE else found
+
+
+def _with_own_derivatives(p: Gaussian, q: Gaussian) -> Tensor | None:
+    """The same where a gradient is wanted in covariances or precisions; None where that cannot be."""
+    way = given(p)
+    if not isinstance(p, MultivariateNormal) or not isinstance(q, MultivariateNormal) or way != given(q):
+        return None
+    if not torch.is_grad_enabled() or way not in {"covariance_matrix", "precision_matrix"}:
+        return None
+    with torch.no_grad():
+        if not is_served(p.loc, _stored(p, way), q.loc, _stored(q, way)):
+            return None
+        quick = _without_derivatives(p, q)
+        value = kl_gaussian_gaussian(p, q) if quick is None else quick
+    if not bool(value.isfinite().all()):
+        return None
+    return with_derivatives(value, way, p, q, kl_gaussian_gaussian, by_factors=quick is not None)
 
 
 def _stored(d: MultivariateNormal, way: str) -> Tensor:
@@ -90,17 +109,8 @@ def _from_stored_factors(p: MultivariateNormal, q: MultivariateNormal, way: str)
 
 
 def _well_conditioned(d: MultivariateNormal, way: str) -> bool:
-    """By tr Σ = ‖L‖² and tr Σ⁻¹, which is known or estimated as E‖L⁻¹r‖², r a vector of random signs."""
-    lower = d._unbroadcasted_scale_tril.detach()
-    size = lower.shape[-1]
-    mean = torch.linalg.vector_norm(lower, dim=(-2, -1)).square() / size
-    if way == "precision_matrix":
-        inverse = d.precision_matrix.detach().diagonal(dim1=-2, dim2=-1).mean(-1)
-    else:
-        signs = torch.randint(0, 2, (size, _PROBES), generator=torch.Generator().manual_seed(0)).to(lower.dtype) * 2 - 1
-        solved = torch.linalg.solve_triangular(lower, signs.expand(*lower.shape[:-1], _PROBES), upper=False)
-        inverse = solved.square().sum((-2, -1)) / (_PROBES * size)
-    return bool((inverse * mean < _CONDITION).all())
+    known = d.precision_matrix.detach().diagonal(dim1=-2, dim2=-1).mean(-1) if way == "precision_matrix" else None
+    return well_conditioned(d._unbroadcasted_scale_tril, known)
 
 
 def _compare_factors(loc_p: Tensor, lower_p: Tensor, loc_q: Tensor, lower_q: Tensor) -> tuple[Tensor, Tensor]:

@@ -63,9 +63,15 @@ class _Way:
         self.short = _bind(recording)
         self._get = [attrgetter(path) for reading in readings for path in reading.paths]
         self._of_p = len(readings[0].paths)
+        self._is_flat = self._program.is_flat
 
     def __call__(self, p: Distribution, q: Distribution) -> Tensor | None:
         tensors = [get(p if i < self._of_p else q) for i, get in enumerate(self._get)]
+        if self._is_flat and _differentiated(tensors):
+            with torch.no_grad():
+                value = self.short(p, q)
+            if value is not NotImplemented:
+                return self._program.connected(value, tensors)
         if not all(map(is_plain, tensors)):
             return None
         if self._program.forward.is_one_pair and tensors[0].numel() >= _MANY and _differentiated(tensors):
