@@ -76,7 +76,8 @@ def _levels(v: Tensor, a: Tensor, b: Tensor, alpha: Tensor, beta: Tensor) -> tup
 
 def _powers(v: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """φ(λ₁), φ(λ₀) and expm1(v)/(1 + w·expm1(v)), which is bounded on either side."""
-    w, rest = a / (a + b), b / (a + b)
+    # As 1/(1 + b/a), not a/(a + b), whose two derivatives to a large a cancel.
+    w, rest = 1 / (1 + b / a), 1 / (1 + a / b)
     up, down = v.clamp(max=_OVERFLOW), v.clamp(min=-_OVERFLOW)
     success = -torch.log1p(rest * torch.expm1(-down))
     failure = -torch.log1p(w * torch.expm1(up))
@@ -106,7 +107,9 @@ def _constant_difference(a: Tensor, b: Tensor, alpha: Tensor, beta: Tensor) -> T
     both, total = alpha + beta, a + b
     share = alpha / both * ((beta - b) / b) + beta / both * ((alpha - a) / a)
     near = share.abs() < 0.5
-    apart = log_ratio(alpha, a) + log_ratio(beta, b) - log_ratio(both, total)
+    # αβ/(α+β) from the smaller of the two: beside it the larger one's logarithms would cancel.
+    (least, most), (least_q, most_q) = ((torch.minimum(x, y), torch.maximum(x, y)) for x, y in ((a, b), (alpha, beta)))
+    apart = log_ratio(least_q, least) - torch.log1p(least_q / most_q) + torch.log1p(least / most)
     harmonic = torch.where(near, torch.log1p(torch.where(near, share, 0.0)), apart) / 2
 
     def remainder(x: Tensor, y: Tensor, gap: Tensor) -> Tensor:
