@@ -45,7 +45,7 @@ def lower_factor(d: Matrix) -> Tensor:
         stacked = torch.cat([whitened.mT, eye.expand(*whitened.shape[:-2], *eye.shape)], -2)
         upper = torch.linalg.qr(stacked, mode="reduced").R
         signs = torch.sign(upper.detach().diagonal(dim1=-2, dim2=-1)).unsqueeze(-2)
-        return scale * (upper.mT * signs)
+        return cast("Tensor", scale * (upper.mT * signs))
     stored = d._unbroadcasted_scale_tril
     how = given(d)
     if how == "scale_tril" or working(stored).dtype == stored.dtype:
