@@ -47,6 +47,10 @@ def main():
         (1e6, 1e6, 1.25e6, 0.75e6),
         (1e12, 1e12, 1.5e12, 1e12),
         (1e4, 3.0, 1e3, 3.0),
+        # Terms of the size of the larger parameter, of which nothing is left.
+        (7.5, 8.75, 2e10, 8.75),
+        (2.0, 1.9375, 9.75, 9e11),
+        (3e4, 0.25, 2.0**-18, 24.0),
     ]
     names = ("df1", "df2")
     cases = [

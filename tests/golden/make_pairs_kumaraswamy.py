@@ -46,6 +46,15 @@ def main():
         (1.5, 0.25, 1.5 + 2.0**-12, 0.25),
         (2.0, 9.0, 2 + 2.0**-28, 9 - 2.0**-27),
     ]
+    # Large b: x is small, and log(1 − xᵃ) too; far from b_q the terms in b are 10⁷ times the divergence.
+    hard += [
+        (0.5, 2.0**38, 0.5 + 2.0**-17, 2.0**38 - 2.0**20),
+        (1.5, 1e12, 1.5, 1e12 + 2.0**20),
+        (1.5, 2.0**33, 1.5 + 2.0**-26, 2.0**33),
+        (56.0, 2.0**26, 2.0**-13, 2.0**-20),
+        (90.0, 2.0**15, 2.0**-4, 2.0**-9),
+        (2.0**-6, 1e9, 2.0**-3, 1e9),
+    ]
     names = ("concentration1", "concentration0")
     cases = [(dict(zip(names, row[:2], strict=True)), dict(zip(names, row[2:], strict=True))) for row in hard]
     write("Kumaraswamy", "Kumaraswamy", kumaraswamy_kumaraswamy, [(rounded(p), q) for p, q in cases], digits=60)

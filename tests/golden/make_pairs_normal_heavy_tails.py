@@ -32,10 +32,14 @@ def main():
         (1e6, 0.25, 0.03125, 1e6, 0.125),
         (0.0, 1.0, 40.0, 0.25, 1.25),
         (0.0, 1.0, 1e3, 0.25, 1.0),
+        # A q far narrower than p, elsewhere: its singular points lie closer to the axis than p's own rounding.
+        (0.25, 1.25, 3.0, 1.25, 1e-8),
+        (0.25, 1.25, 3.0, 1.25, 1e-13),
+        (0.25, 1.25, 3.0, 0.5, 1e-20),
         (0.0, 1.0, 1e6, 2.0**-10, 1 - 2.0**-10),
         (0.0, 1.0, 1e9, 2.0**-20, 1 + 2.0**-20),
     ]
     cases = [(rounded({"loc": m, "scale": s}), rounded({"df": n, "loc": k, "scale": t})) for m, s, n, k, t in laws]
     write("Normal", "StudentT", normal_student_t, cases, digits=60)
-    cases = [(p, {"loc": q["loc"], "scale": q["scale"]}) for p, q in cases[:10]]
+    cases = [(p, {"loc": q["loc"], "scale": q["scale"]}) for p, q in cases[:13]]
     write("Normal", "Cauchy", normal_cauchy, cases, digits=60)

@@ -46,35 +46,55 @@ def kl_fisher_snedecor_fisher_snedecor(p: FisherSnedecor, q: FisherSnedecor) -> 
     given = [df / 2 for df in (*read(p, "df1", "df2"), *read(q, "df1", "df2"))]
     a, b, alpha, beta = torch.broadcast_tensors(*given)  # type: ignore[no-untyped-call]
     v, kronrod, gauss = _nodes(*(value.detach() for value in (a, b, alpha, beta)))
-    own, rise = _levels(v, *(value.unsqueeze(-1) for value in (a, b, alpha, beta)))
+    own, other, rise = _levels(v, *(value.unsqueeze(-1) for value in (a, b, alpha, beta)))
     density = torch.exp(_log_constant(a, b).unsqueeze(-1) - own)
     constant = _constant_difference(a, b, alpha, beta)
     far, coarse = ((weight * density * rise).sum(-1) - constant for weight in (kronrod, gauss))
     apart = keeps_digits(far, (kronrod * density * rise.abs()).sum(-1) + constant.abs())
     log_q_over_p = torch.where(apart.unsqueeze(-1), 0.0, constant.unsqueeze(-1) - rise)
-    second = density * expm1mx(log_q_over_p)
+    # Where p has no mass any more q may have some: there φ is taken of both densities, not of their ratio.
+    beyond = log_q_over_p > 1
+    inner, outer = (torch.where(side, log_q_over_p, 0.0) for side in (~beyond, beyond))
+    density_q = torch.exp(_log_constant(alpha, beta).unsqueeze(-1) - other)
+    second = torch.where(beyond, density_q - density * (1 + outer), density * expm1mx(inner))
     value = torch.where(apart, far, (kronrod * second).sum(-1))
     error = torch.where(apart, far - coarse, ((kronrod - gauss) * second).sum(-1)).detach().abs()
     return value, error
 
 
-def _levels(v: Tensor, a: Tensor, b: Tensor, alpha: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
-    """K of p, and what q's exceeds it by."""
-    total, w, rest = a + b, a / (a + b), b / (a + b)
+def _levels(v: Tensor, a: Tensor, b: Tensor, alpha: Tensor, beta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """K of p and of q, and ΔK: by its formula, or as their difference where that has the smaller terms."""
+    phi_success, phi_failure, ratio = _powers(v, a, b)
+    other_success, other_failure, _ = _powers(v, alpha, beta)
+    both = alpha + beta
+    gap = sum_of_products((alpha, b), (-beta, a)) / both / (a + b)
+    own, other = a * phi_success + b * phi_failure, alpha * other_success + beta * other_failure
+    grown, turned = (alpha - a) * phi_success + (beta - b) * phi_failure, both * log1pmx(gap * ratio)
+    direct = (own + other).detach() < grown.detach().abs() + turned.detach().abs()
+    return own, other, torch.where(direct, other - own, grown + turned)
+
+
+def _powers(v: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """φ(λ₁), φ(λ₀) and expm1(v)/(1 + w·expm1(v)), which is bounded on either side."""
+    # As 1/(1 + b/a), not a/(a + b), whose two derivatives to a large a cancel.
+    w, rest = 1 / (1 + b / a), 1 / (1 + a / b)
     up, down = v.clamp(max=_OVERFLOW), v.clamp(min=-_OVERFLOW)
     success = -torch.log1p(rest * torch.expm1(-down))
     failure = -torch.log1p(w * torch.expm1(up))
+    # λ₁ = λ₀ + v; of the two the one whose logarithm is taken near 0 follows from the other.
+    small, large = w < 0.5, w >= 0.5
+    success, failure = (
+        torch.where((v > 1) & small, up + failure, success),
+        torch.where((v < -1) & large, success - down, failure),
+    )
+    success = torch.where(v > _OVERFLOW, -torch.log(w), success)
+    failure = torch.where(v < -_OVERFLOW, -torch.log(rest), failure)
     success = torch.where(v < -_OVERFLOW, v + failure, success)
     failure = torch.where(v > _OVERFLOW, success - v, failure)
-    phi_success, phi_failure = expm1mx(success), expm1mx(failure)
-    # expm1(v)/(1 + w·expm1(v)), bounded on either side.
     right = v > 0
     growth = torch.expm1(torch.where(right, -v, v))
     ratio = torch.where(right, -growth / (1 + rest * growth), growth / (1 + w * growth))
-    both = alpha + beta
-    gap = sum_of_products((alpha, b), (-beta, a)) / both / total
-    rise = (alpha - a) * phi_success + (beta - b) * phi_failure + both * log1pmx(gap * ratio)
-    return a * phi_success + b * phi_failure, rise
+    return expm1mx(success), expm1mx(failure), ratio
 
 
 def _log_constant(a: Tensor, b: Tensor) -> Tensor:
@@ -87,11 +107,15 @@ def _constant_difference(a: Tensor, b: Tensor, alpha: Tensor, beta: Tensor) -> T
     both, total = alpha + beta, a + b
     share = alpha / both * ((beta - b) / b) + beta / both * ((alpha - a) / a)
     near = share.abs() < 0.5
-    apart = log_ratio(alpha, a) + log_ratio(beta, b) - log_ratio(both, total)
+    # αβ/(α+β) from the smaller of the two: beside it the larger one's logarithms would cancel.
+    (least, most), (least_q, most_q) = ((torch.minimum(x, y), torch.maximum(x, y)) for x, y in ((a, b), (alpha, beta)))
+    apart = log_ratio(least_q, least) - torch.log1p(least_q / most_q) + torch.log1p(least / most)
     harmonic = torch.where(near, torch.log1p(torch.where(near, share, 0.0)), apart) / 2
 
     def remainder(x: Tensor, y: Tensor, gap: Tensor) -> Tensor:
-        return binet_bregman(x, y) + gap * binet(x, 1)
+        close = gap.detach().abs() < 0.5 * x.detach()
+        step = torch.where(close, gap, 0.0)
+        return torch.where(close, binet_bregman(x, torch.where(close, y, x)) + step * binet(x, 1), binet(y) - binet(x))
 
     own = remainder(a, alpha, alpha - a) + remainder(b, beta, beta - b)
     return harmonic - own + remainder(total, both, (alpha - a) + (beta - b))
@@ -110,17 +134,18 @@ def _reach(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _nodes(a: Tensor, b: Tensor, alpha: Tensor, beta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Nodes of v with two sets of weights: even panels between the mode and the bends, growing ones outside."""
+    """Nodes of v with two sets of weights: even panels between mode and bends, growing ones out to the reach of q."""
     left, right = -_reach(b, a), _reach(a, b)
     bend_p, bend_q = torch.log(b / a), torch.log(beta / alpha)
     low = torch.minimum(bend_p, bend_q).clamp_max(0.0).clamp(min=left)
     high = torch.maximum(bend_p, bend_q).clamp_min(0.0).clamp(max=right)
+    left_q, right_q = torch.minimum(left, -_reach(beta, alpha)), torch.maximum(right, _reach(alpha, beta))
     v, k, g = panels(low, high, 10)
     parts = [(v, k, g)]
-    for start, end in ((low, left), (high, right)):
+    for start, end, count in ((low, left, 8), (high, right, 8), (left, left_q, 4), (right, right_q, 4)):
         length = (end - start).abs()
         unit = length.clamp(1e-300, 1.0).unsqueeze(-1)
-        u, k, g = panels(torch.zeros_like(start), torch.asinh(length / unit.squeeze(-1)), 8)
+        u, k, g = panels(torch.zeros_like(start), torch.asinh(length / unit.squeeze(-1)), count)
         side = torch.sign(end - start).unsqueeze(-1)
         slope = unit * torch.cosh(u)
         parts.append((start.unsqueeze(-1) + side * unit * torch.sinh(u), k * slope, g * slope))

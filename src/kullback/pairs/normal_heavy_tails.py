@@ -64,9 +64,20 @@ def _divergence(loc_p: Tensor, scale_p: Tensor, loc_q: Tensor, scale_q: Tensor, 
     sides = torch.stack([shift, -shift], -1)
     each = [value.unsqueeze(-1) + torch.zeros_like(sides) for value in (ratio, rise, df, constant)]
     ratios, rises, dfs, constants = each
-    z, kronrod, gauss = _nodes((-sides / ratios).detach(), (dfs.sqrt() / ratios).detach())
-    columns = [value.unsqueeze(-1) for value in (ratios, rises, sides, dfs)]
-    tilt = _weighted_tilt(z, *columns)
+    exact = (-sides / ratios).detach()
+    centre = exact.clamp(-_REACH, _REACH)
+    # Side by side, as a vectorised sinh may round the same number differently elsewhere in a tensor.
+    distances = (dfs.sqrt() / ratios).detach()
+    count = _graded_count(torch.asinh(1 / distances.clamp(1e-13, 1.0)))
+    halves = [_steps(c, d, count) for c, d in zip(centre.unbind(-1), distances.unbind(-1), strict=True)]
+    steps, kronrod, gauss = (torch.stack(half, -2) for half in zip(*halves, strict=True))
+    z = centre.unsqueeze(-1) + steps
+    # The root of Q at the centre, 0 by its definition: adding the steps to it, not to c, keeps their digits beside a
+    # singular point that is closer than eps·c. Its derivatives are those of ratio·c + shift.
+    lean = (ratios - ratios.detach()) * centre + (sides - sides.detach())
+    lean = torch.where(centre == exact, lean, ratios * centre + sides)
+    columns = [value.unsqueeze(-1) for value in (lean, ratios, rises, sides, dfs)]
+    tilt = _weighted_tilt(z, steps, *columns)
 
     def total(terms: Tensor) -> Tensor:
         return terms.sum(-1).sum(-1)
@@ -79,19 +90,21 @@ def _divergence(loc_p: Tensor, scale_p: Tensor, loc_q: Tensor, scale_q: Tensor, 
     value, error = far, (far - coarse).detach().abs()
     if not surely(apart):
         skipped = apart.to(z.dtype)[..., None, None].expand_as(z[..., :1])
-        second = _weighted_rest(z, *columns, constants.unsqueeze(-1), skipped)
+        second = _weighted_rest(z, steps, *columns, constants.unsqueeze(-1), skipped)
         value = torch.where(apart, far, total(kronrod * second))
         error = torch.where(apart, error, total((kronrod - gauss) * second).detach().abs())
     # What the terms round off does not show in the difference of the two rules.
     return value, error + _ROUNDING * torch.where(apart, size, value).detach()
 
 
-def _tilt(z: Tensor, ratio: Tensor, rise: Tensor, shift: Tensor, df: Tensor) -> Tensor:
-    """T of the module's formula; ratio is σ_p/σ_q, rise σ_p/σ_q − 1, shift (μ_p − μ_q)/σ_q."""
-    root = ratio * z + shift
+def _tilt(z: Tensor, step: Tensor, *given: Tensor) -> Tensor:
+    """T of the module's formula; ratio is σ_p/σ_q, rise σ_p/σ_q − 1, shift (μ_p − μ_q)/σ_q, √Q = ratio·step + lean."""
+    lean, ratio, rise, shift, df = given
+    root = ratio * step + lean
     relative = root * (root / df)
     flat = relative < 0.5
-    excess = rise * (1 + ratio) * z * z + shift * (2 * ratio * z + shift)
+    # Q − z² as a product: of squares 10²⁶ in size nothing would be left beside a narrow q.
+    excess = torch.where(ratio < 2, rise * z + shift, root - z) * (root + z)
     near = torch.where(flat, relative, 0.0)
     close = excess / 2 + df / 2 * log1pmx(near) + torch.log1p(near) / 2
     return torch.where(flat, close, (df + 1) / 2 * torch.log1p(torch.where(flat, 0.0, relative)) - z * z / 2)
@@ -105,28 +118,26 @@ def _graded_count(reach: Tensor) -> int:
 
 
 @Pointwise
-def _weighted_tilt(z: Tensor, ratio: Tensor, rise: Tensor, shift: Tensor, df: Tensor) -> Tensor:
+def _weighted_tilt(z: Tensor, *given: Tensor) -> Tensor:
     """T under the Gaussian's density."""
-    return torch.exp(-z * z / 2) / math.sqrt(2 * math.pi) * _tilt(z, ratio, rise, shift, df)
+    return torch.exp(-z * z / 2) / math.sqrt(2 * math.pi) * _tilt(z, *given)
 
 
 @Pointwise
 def _weighted_rest(z: Tensor, *given: Tensor) -> Tensor:
     """φ(log q/p) under the Gaussian's density; 0 where it is skipped."""
-    ratio, rise, shift, df, constant, skipped = given
-    log_q_over_p = torch.where(skipped != 0, 0.0, constant - _tilt(z, ratio, rise, shift, df))
+    *law, constant, skipped = given
+    log_q_over_p = torch.where(skipped != 0, 0.0, constant - _tilt(z, *law))
     return torch.exp(-z * z / 2) / math.sqrt(2 * math.pi) * expm1mx(log_q_over_p)
 
 
-def _nodes(centre: Tensor, distance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Nodes of z above the singular points' real part, with two sets of weights: graded within 1 of it, then even."""
-    centre = centre.clamp(-_REACH, _REACH)
+def _steps(centre: Tensor, distance: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Nodes of z less c, the singular points' real part, and two sets of weights: graded within 1 of it, then even."""
     unit, length = distance.clamp(1e-13, 1.0), _REACH - centre
     inner = length.clamp_max(1.0)
     reach = torch.asinh(inner / unit)
-    u, *weights = panels(torch.zeros_like(centre), reach, _graded_count(reach))
+    u, *weights = panels(torch.zeros_like(centre), reach, count)
     slope = unit.unsqueeze(-1) * torch.cosh(u)
     v, *even = panels(inner, length, 7)
-    nodes = torch.cat([unit.unsqueeze(-1) * torch.sinh(u), v], -1)
     kronrod, gauss = (torch.cat([graded * slope, flat], -1) for graded, flat in zip(weights, even, strict=True))
-    return centre.unsqueeze(-1) + nodes, kronrod, gauss
+    return torch.cat([unit.unsqueeze(-1) * torch.sinh(u), v], -1), kronrod, gauss

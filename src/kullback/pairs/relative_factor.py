@@ -41,7 +41,11 @@ def lower_factor(d: Matrix) -> Tensor:
         scale = working(d._unbroadcasted_cov_diag).sqrt().unsqueeze(-1)
         whitened = working(d._unbroadcasted_cov_factor) / scale
         eye = torch.eye(whitened.shape[-2], dtype=whitened.dtype, device=whitened.device)
-        return scale * cast("Tensor", torch.linalg.cholesky(eye + whitened @ whitened.mT))
+        # [W I]ᵀ = QR has LLᵀ = RᵀR without the square, whose condition number is that of Σ and not its root.
+        stacked = torch.cat([whitened.mT, eye.expand(*whitened.shape[:-2], *eye.shape)], -2)
+        upper = torch.linalg.qr(stacked, mode="reduced").R
+        signs = torch.sign(upper.detach().diagonal(dim1=-2, dim2=-1)).unsqueeze(-2)
+        return cast("Tensor", scale * (upper.mT * signs))
     stored = d._unbroadcasted_scale_tril
     how = given(d)
     if how == "scale_tril" or working(stored).dtype == stored.dtype:

@@ -10,7 +10,8 @@ g, so that gY, Y = 1 + Q/ν_q, has an elementary Laplace transform, and Frullani
     E log Y − E log(κ·Y₀) = ∫₀^∞ [E e^(−κ·t·gY₀) − E e^(−t·gY)] dt/t
 
 compares it with a Y₀ whose expectation is known. With t = e^s/E[gY] the integrand is analytic and decays on both sides,
-and κ = E gY / E gY₀ keeps everything that happens near s = 0 at any ratio of the scales. Near equality the terms
+and κ = E gY / E gY₀ keeps everything that happens near s = 0 at any ratio of the scales. For few degrees of freedom
+of p see `student_t_heavy`. Near equality the terms
 cancel; there the divergence is E[φ(log q/p)], φ(x) = eˣ − 1 − x, whose integrand is non-negative and of second order.
 For many degrees of freedom what matters of them is their deviation from the Normal: with z of p, z_q = (x − μ_q)/σ_q,
 
@@ -37,6 +38,7 @@ from kullback.pairs.parameters import read
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.pairs.relative_factor import is_known
+from kullback.pairs.student_t_heavy import by_panels, is_heavy, scales_apart
 from kullback.special import expm1mx, log1pmx
 
 # Below this the two expectations have cancelled three digits, and the second-order form takes over; its nodes cannot
@@ -84,8 +86,10 @@ def kl_student_t_student_t(p: StudentT, q: StudentT) -> tuple[Tensor, Tensor]:
     gap = loc_p - loc_q
     together = torch.broadcast_tensors(df_p, df_q, log_ratio(scale_p, scale_q), gap / scale_p, gap / scale_q)  # type: ignore[no-untyped-call]
     pair = _Pair(*together)
-    far, far_error, many = _far(pair)
+    heavy = is_heavy(pair.df_p, pair.df_q)
+    far, far_error, many = _far(pair, heavy)
     apart = (far > torch.where(many, _MANY_NEAR, _NEAR)) | (pair.shift.abs() > _NEAR_SHIFT * pair.df_p.sqrt())
+    apart = apart | (heavy & scales_apart(pair.df_p, pair.df_q, pair.log_scales))
     if is_known(apart):
         close = ~apart
         if not bool(close.any()):
@@ -132,17 +136,28 @@ def _negentropy(df: Tensor) -> Tensor:
     return torch.where(large, series, direct)
 
 
-def _far(pair: _Pair) -> tuple[Tensor, Tensor, Tensor]:
+def _far(pair: _Pair, heavy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Value and error away from equality, and where both have many degrees of freedom."""
-    value, error = _by_frullani(pair)
+    value, error = _by_frullani(_only(pair, ~heavy, 1.0))
+    if is_known(heavy):
+        if bool(heavy.any()):
+            found, found_error = by_panels(*(part[heavy] for part in pair[:4]))
+            value, error = value.masked_scatter(heavy, found), error.detach().masked_scatter(heavy, found_error)
+    else:
+        found, found_error = by_panels(*_only(pair, heavy, 0.25)[:4])
+        value, error = torch.where(heavy, found, value), torch.where(heavy, found_error, error)
     rise = torch.exp(2 * pair.log_scales) * (1 + pair.shift**2) / pair.df_q
     many = (torch.minimum(pair.df_p, pair.df_q) > _MANY) & (rise < _MANY_RISE)
     if is_known(many) and not bool(many.any()):
         return value, error, many
-    same = _Pair(*(torch.where(many, own, 0.0) for own in pair))
-    safe = same._replace(df_p=torch.where(many, pair.df_p, _MANY), df_q=torch.where(many, pair.df_q, _MANY))
-    by_normal, normal_error = _by_normal(safe)
+    by_normal, normal_error = _by_normal(_only(pair, many, _MANY))
     return torch.where(many, by_normal, value), torch.where(many, normal_error, error), many
+
+
+def _only(pair: _Pair, asked: Tensor, df: float) -> _Pair:
+    """The pair where a form is asked for, elsewhere equal laws of `df` degrees of freedom: nothing in it overflows."""
+    same = _Pair(*(torch.where(asked, own, 0.0) for own in pair))
+    return same._replace(df_p=torch.where(asked, pair.df_p, df), df_q=torch.where(asked, pair.df_q, df))
 
 
 def _by_normal(pair: _Pair) -> tuple[Tensor, Tensor]:
