@@ -17,6 +17,9 @@ from kullback.pairs.portions import in_portions
 from kullback.pairs.registry import quick as _ways
 from kullback.pairs.undefined import marked
 
+# Of a closed form in float64: powers of ratios and large shapes magnify the roundings of their logarithms.
+_CLOSED = 1e-13
+
 
 class KLResult(NamedTuple):
     """A divergence with its error.
@@ -106,8 +109,8 @@ def kl_with_error(p: Distribution, q: Distribution) -> KLResult:
     if bounding is not None:
         return bounding(p, q)
     value, error, method = _rounded(p, q)
-    # A closed form is right to the rounding of its dtype; nothing is better than that.
-    rounding = torch.where(value.isinf(), 0.0, value.detach().abs() * 4 * torch.finfo(value.dtype).eps)
+    # A closed form is right to a few roundings of its dtype; nothing is better than that.
+    rounding = torch.where(value.isinf(), 0.0, value.detach().abs() * max(4 * torch.finfo(value.dtype).eps, _CLOSED))
     error = rounding if error is None else torch.maximum(error, rounding)
     return KLResult(value, error, method, certified=method == "infinite")
 

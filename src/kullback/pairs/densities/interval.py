@@ -76,7 +76,8 @@ def describe_continuous_bernoulli(given: Given) -> Law:
     """Proportional to e^(ηx) on [0, 1]; it falls from the end where it is high at the rate |η|."""
     eta = given.shaped(chance(given.distribution).inner().as_logits().given)
     zero, one = torch.zeros_like(eta), torch.ones_like(eta)
-    size = eta.abs()
+    # |η|, with a derivative at η = 0, where either end may be called the high one.
+    size = torch.where(eta > 0, eta, -eta)
     at, step = split_point(eta)
     normaliser = log_sinhc(at, 0)
     if hidden() or eta.requires_grad:

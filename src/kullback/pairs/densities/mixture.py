@@ -19,6 +19,8 @@ from kullback.pairs.visible import at_most
 
 # The log-drop of a density that is 0: beyond anything a weight can make up for.
 _NOWHERE = 1e7
+# In parts of an end: what a map may have rounded a point by that is next to it.
+_ROUNDED = 1e-15
 # The logarithm of a weight that is none.
 _LEAST = -1e5
 
@@ -87,11 +89,11 @@ def _moving_ends(part: Law) -> list[Tensor]:
 
 
 def _outside(part: Law, point: Point) -> Tensor | None:
-    """Where a point lies outside a component."""
+    """Where a point lies outside a component; a point at an end that a map has rounded does not."""
     found: Tensor | None = None
     for end, sign in ((part.lower, 1.0), (part.upper, -1.0)):
         if part.moving and isinstance(end, Tensor):
-            beyond = sign * point.standard(end, torch.ones_like(end))[0] < 0
+            beyond = sign * point.standard(end, torch.ones_like(end))[0] < -_ROUNDED * end.abs()
             found = beyond if found is None else found | beyond
     return found
 

@@ -20,9 +20,9 @@ from torch.nn.functional import softplus
 
 from kullback.pairs.densities.expectation import Pieces, Sample, evaluate, first_nodes, integral_over
 from kullback.pairs.densities.log_ratio import closable, plain, ratio_of
+from kullback.pairs.densities.meeting import at_some, disjoint, log_weight, seen_from
 from kullback.pairs.dispatch import infinite_everywhere
 from kullback.pairs.parameters import read
-from kullback.pairs.sisters.meeting import at_some, disjoint, log_weight, seen_from
 from kullback.pairs.sisters.power_tails import diverges
 from kullback.pairs.sisters.term import FARTHEST, power_term
 from kullback.pairs.visible import hidden, surely
