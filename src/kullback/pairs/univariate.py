@@ -28,6 +28,7 @@ from kullback.pairs.densities.log_ratio import closable, ratio_of
 from kullback.pairs.densities.meeting import log_weight as _log_weight
 from kullback.pairs.densities.meeting import seen_from
 from kullback.pairs.densities.nesting import as_mixture
+from kullback.pairs.densities.placing import sharpness
 from kullback.pairs.densities.programs import Programmed, UnforeseenError, programs_for
 from kullback.pairs.dispatch import infinite_everywhere
 from kullback.pairs.registry import Rule, answer_generally
@@ -104,7 +105,7 @@ def _finite_by_programs(
     near = _near(plain, error)
     if bool(near.any()):
         # The parameters' own differences say more than two densities, and programs do not know what p leaves out of q.
-        if closable(p, q) or as_mixture(p) is not None or bool((near & (problem.layout.same == 0)).any()):
+        if closable(p, q) or bool((near & (problem.layout.same == 0)).any()):
             raise UnforeseenError
         close = near.nonzero().squeeze(-1)
         second = programs_for(p, q, second_order, size_of_both, follow_q=True)
@@ -114,7 +115,8 @@ def _finite_by_programs(
             raise UnforeseenError
         problem = Programmed(second, layout).part(close if index is None else index[close])
         found = integral_over(problem, second_order, follow_q=True)
-        value, error = value.index_copy(0, close, found.value), error.index_copy(0, close, second_error(found))
+        steep = sharpness(pieces_of(p, q, close if index is None else index[close]))
+        value, error = value.index_copy(0, close, found.value), error.index_copy(0, close, second_error(found, steep))
     if bool(value.isnan().any()):
         raise UnforeseenError
     infinite = value > _HUGE
@@ -177,10 +179,11 @@ def _closer(
 
     def found(pieces: Pieces, index: Tensor | None) -> tuple[Tensor, Tensor]:
         close = integral_over(pieces, second_order, follow_q=True)
+        error = second_error(close, 0.0 if hidden() else sharpness(pieces))
         if beyond is None:
-            return close.value, second_error(close)
+            return close.value, error
         rest = beyond(index)
-        return close.value + rest.value, second_error(close) + rest.error
+        return close.value + rest.value, error + rest.error
 
     if hidden() or near.ndim == 0 or pieces.part is None or surely(near):
         close = found(pieces, None)
@@ -191,10 +194,10 @@ def _closer(
     return result[0], result[1]
 
 
-def second_error(close: Expectation) -> Tensor:
+def second_error(close: Expectation, sharpness: Tensor | float = 0.0) -> Tensor:
     """The slope of φ at r, averaged over p, is at most √(2·KL) for small r."""
     slope = torch.sqrt(2 * close.value.detach().clamp_min(0.0)) + torch.finfo(close.value.dtype).eps
-    return close.error + ROUNDING * slope * (1 + close.noise)
+    return close.error + ROUNDING * slope * (1 + close.noise + sharpness)
 
 
 def first_order(sample: Sample) -> Tensor:
