@@ -18,6 +18,8 @@ from kullback.pairs.visible import at_most, surely
 # Offsets are capped at e^230, whose square is representable; their logarithms are not.
 CAP = 230.0
 MODEST = 1e50
+# Log-distances beyond this are from an end that is not there.
+NOWHERE_NEAR = 1e29
 _TINY = 1e-300
 
 
@@ -107,9 +109,20 @@ class Point(NamedTuple):
 
     def _log_distance(self, known: Distance | None, end: Tensor, scale: Tensor, sign: float) -> Tensor:
         if known is None:
-            value, log_size = self.standard(end, scale)
-            log = torch.log((sign * value).clamp_min(_TINY))
-            return log if log_size is None else torch.where(log_size > CAP / 2, log_size, log)
+            return self._log_offset(end, scale, sign)
+        if self.above is None or self.below is None or end is known.end or at_most(known.log, NOWHERE_NEAR):
+            return self._log_known(known, end, scale, sign)
+        # Of an end that some elements do not have nothing is known, and the other end says how far this one is.
+        there = known.log < NOWHERE_NEAR
+        near = known._replace(log=torch.where(there, known.log, 0.0))
+        return torch.where(there, self._log_known(near, end, scale, sign), self._log_offset(end, scale, sign))
+
+    def _log_offset(self, end: Tensor, scale: Tensor, sign: float) -> Tensor:
+        value, log_size = self.standard(end, scale)
+        log = torch.log((sign * value).clamp_min(_TINY))
+        return log if log_size is None else torch.where(log_size > CAP / 2, log_size, log)
+
+    def _log_known(self, known: Distance, end: Tensor, scale: Tensor, sign: float) -> Tensor:
         log = known.in_units(scale)
         if end is known.end:
             return log

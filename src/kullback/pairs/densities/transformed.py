@@ -98,12 +98,12 @@ def describe_transformed(given: Given, describe: Callable[[Given], Law]) -> Law:
 
 def _map_of(transform: transforms.Transform, law: Law, given: Given) -> Map:
     if isinstance(transform, transforms._InverseTransform):
-        return _inverse_of(transform.inv, given) or _generic(transform, given)
+        return _inverse_of(transform.inv, law, given) or _generic(transform, given)
     if isinstance(transform, transforms.ExpTransform):
         return Exp(law.lower)
     if isinstance(transform, transforms.AffineTransform):
         loc, scale = (given.shaped(_number(part)) for part in (transform.loc, transform.scale))
-        return Affine(loc, scale)
+        return Affine(loc, scale, (law.lower, law.upper))
     if isinstance(transform, transforms.PowerTransform):
         return Power(given.shaped(_number(transform.exponent)))
     if isinstance(transform, transforms.SoftplusTransform):
@@ -125,12 +125,12 @@ def _generic(transform: transforms.Transform, given: Given) -> Map:
 _SQUASHING = {transforms.SigmoidTransform: Sigmoid(0.0, 1.0, 1.0), transforms.TanhTransform: Sigmoid(-1.0, 2.0, 2.0)}
 
 
-def _inverse_of(transform: transforms.Transform, given: Given) -> Map | None:
+def _inverse_of(transform: transforms.Transform, law: Law, given: Given) -> Map | None:
     if isinstance(transform, transforms.ExpTransform):
         return Logarithm()
     if isinstance(transform, transforms.AffineTransform):
         loc, scale = (given.shaped(_number(part)) for part in (transform.loc, transform.scale))
-        return Affine(-loc / scale, 1 / scale)
+        return Affine(-loc / scale, 1 / scale, (law.lower, law.upper))
     if isinstance(transform, transforms.PowerTransform):
         return Power(1 / given.shaped(_number(transform.exponent)))
     if isinstance(transform, transforms.SoftplusTransform):
