@@ -59,8 +59,8 @@ def describe_mixture(given: Given, describe: Callable[[Given], Law]) -> Law:
         log_density,
         _reach(part.lower, log_share, lowest=True),
         _reach(part.upper, log_share, lowest=False),
-        _joint(part.lower_tails, log_share),
-        _joint(part.upper_tails, log_share),
+        _joint(part.lower_tails, _at_end(part.lower, log_share, lowest=True)),
+        _joint(part.upper_tails, _at_end(part.upper, log_share, lowest=False)),
         marks=[one for mark in [*part.marks, *part.bulk] for one in _each(mark)],
         moving=part.moving,
         unsure=part.unsure,
@@ -107,11 +107,18 @@ def _reach(end: Bound, log_share: Tensor, *, lowest: bool) -> Bound:
     return counted.amin(-2) if lowest else counted.amax(-2)
 
 
-def _joint(tails: list[Tail], log_share: Tensor) -> list[Tail]:
-    """The heaviest tail: the smallest exponent, and of these the smallest rate."""
+def _at_end(end: Bound, log_share: Tensor, *, lowest: bool) -> Tensor:
+    """The components that have weight and reach as far as any."""
+    reach = _reach(end, log_share, lowest=lowest)
+    present = log_share > -math.inf
+    return present & (end == reach.unsqueeze(-2)) if isinstance(reach, Tensor) else present
+
+
+def _joint(tails: list[Tail], present: Tensor) -> list[Tail]:
+    """The heaviest tail of these components: the smallest exponent, and of these the smallest rate."""
     joined = []
     for tail in tails:
-        there = log_share > -math.inf if tail.where is None else (log_share > -math.inf) & tail.where
+        there = present if tail.where is None else present & tail.where
         exponent = torch.where(there, torch.as_tensor(tail.exponent), math.inf)
         least = exponent.amin(-2, keepdim=True)
         rate = torch.where(exponent == least, torch.as_tensor(tail.rate), math.inf).amin(-2)
