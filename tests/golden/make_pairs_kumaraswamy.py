@@ -38,6 +38,11 @@ def kumaraswamy_beta(p, q):
     return log(a * b * beta(c, d)) + (c / a - 1) * mean_length - (b - 1) / b + (d - 1) * mean
 
 
+def kumaraswamy_uniform(p, q):
+    a, b = p["concentration1"], p["concentration0"]
+    return log(a * b * (q["high"] - q["low"])) - (1 - 1 / a) * (euler + digamma(b + 1)) - (b - 1) / b
+
+
 def main():
     hard = [(2.0, 3.0, 1.5, 4.0), (0.5, 0.25, 3.0, 2.0), (1.0, 1e4, 1.125, 2e4), (1e3, 0.5, 1.0, 1.0)]
     hard += [(1e-3, 2.0, 100.0, 0.125), (3.0, 2.0, 3.0, 5.0), (2.0, 3.0, 2.0, 3.0 + 2.0**-10)]
@@ -67,3 +72,11 @@ def main():
     cases = [(dict(zip(names, row[:2], strict=True)), dict(zip(names, row[2:], strict=True))) for row in hard]
     cases[:8] = [(rounded(p), rounded(q)) for p, q in cases[:8]]
     write("Kumaraswamy", "Beta", kumaraswamy_beta, cases, digits=48)
+    names, units = ("concentration1", "concentration0"), {"low": 0.0, "high": 1.0}
+    hard = [(2.0, 3.0), (0.5, 0.25), (1e3, 0.5), (2.0**-10, 2.0), (1.5, 1e12), (1e-6, 1e-6), (1e6, 1e6), (0.75, 1.0)]
+    for k in (4, 12, 30):
+        e = 2.0**-k
+        hard += [(1 + e, 1.0), (1.0, 1 - e), (1 + e, 1 + e), (1 - e, 1 + e), (1.0, 1 + e), (1 + e, 3.0)]
+    cases = [(rounded(dict(zip(names, row, strict=True))), units) for row in hard]
+    cases = [(p, {"low": -0.125, "high": 1.25}) for p, _ in cases[:4]] + cases
+    write("Kumaraswamy", "Uniform", kumaraswamy_uniform, cases, digits=80)

@@ -1,12 +1,12 @@
 """KL(Kumaraswamy ‖ ·)."""
 
 import torch
-from torch.distributions import Beta, Kumaraswamy
+from torch.distributions import Beta, Kumaraswamy, Uniform
 
 from kullback.pairs.dispatch import kl_divergence, kl_with_error
 from tests.pairs.contract import *  # noqa: F403
 
-CASES = [Case(Kumaraswamy, Kumaraswamy), Case(Kumaraswamy, Beta)]  # noqa: F405
+CASES = [Case(Kumaraswamy, Kumaraswamy), Case(Kumaraswamy, Beta), Case(Kumaraswamy, Uniform)]  # noqa: F405
 
 
 def test_equal_first_concentrations_are_exponential_laws():

@@ -140,3 +140,35 @@ def test_a_batch_is_its_elements_near_and_far_together() -> None:
             alone = [sister(family(p.loc[i], p.scale[i]), family(loc[i], scale[i])).item() for i in range(len(loc))]
             for got, want in zip(together.tolist(), alone, strict=True):
                 assert got == want or abs(got - want) <= 1e-12 * abs(want), (family, name, got, want)
+
+
+def test_a_singular_end_inside_the_other_law() -> None:
+    shape, rate, loc, scale = 0.625, 2.875, -0.25, 5.5
+    p = d.Gamma(torch.tensor(shape, dtype=torch.float64), rate)
+    q = d.Laplace(torch.tensor(loc, dtype=torch.float64), scale)
+    # ∫ p²/q: p² has the exponent 2·shape − 2 and the rate 2·rate, 1/q grows like e^(x/scale).
+    left = 2 * rate - 1 / scale
+    power = 2 * shape * math.log(rate) - 2 * math.lgamma(shape) + math.lgamma(2 * shape - 1)
+    power += (1 - 2 * shape) * math.log(left) + math.log(2 * scale) - loc / scale
+    assert kb.chi2(p, q).item() == pytest.approx(math.expm1(power), rel=1e-11)
+    assert kb.renyi(p, q, alpha=2.0).item() == pytest.approx(power, rel=1e-11)
+
+
+def test_one_end_of_the_support_of_the_other() -> None:
+    # ½|p − q| of Exponential(1) and Laplace(0, 1), q = p/2 for x > 0, is ¼ on either side.
+    one = torch.ones((), dtype=torch.float64)
+    p, q = d.Exponential(one), d.Laplace(0 * one, one)
+    for value in (kb.total_variation(p, q), kb.total_variation(q, p)):
+        assert value.item() == pytest.approx(0.5, rel=1e-12)
+    # ∫ √(pq) = 1/√2 on the half-line.
+    assert kb.hellinger(q, p).item() ** 2 == pytest.approx(1 - math.sqrt(0.5), rel=1e-11)
+
+
+@pytest.mark.skipif(not hasattr(d, "GeneralizedPareto"), reason="newer than the oldest torch supported")
+def test_beyond_an_interval_without_an_end_of_its_own() -> None:
+    # Of shape 0 it is Exponential: ∫₀¹ √(e^(−x)) = 2·(1 − e^(−½)).
+    one = torch.ones((), dtype=torch.float64)
+    for shape, want in ((0.0, 2 * -math.expm1(-0.5)), (1.0, math.log(2.0))):
+        p = d.GeneralizedPareto(0 * one, one, shape * one)
+        found = kb.hellinger(p, d.Beta(one, one)).item() ** 2
+        assert found == pytest.approx(1 - want, rel=1e-10)

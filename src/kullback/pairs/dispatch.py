@@ -18,6 +18,11 @@ from kullback.pairs.portions import in_portions
 from kullback.pairs.registry import quick as _ways
 from kullback.pairs.undefined import marked
 
+# Of a closed form in float64: powers of ratios and large shapes magnify the roundings of their logarithms.
+_CLOSED = 1e-13
+# Of an integral or a series, whose terms are weighed by densities that were rounded each in their own way.
+_INTEGRATED = 5e-13
+
 
 class KLResult(NamedTuple):
     """A divergence with its error.
@@ -107,8 +112,9 @@ def kl_with_error(p: Distribution, q: Distribution) -> KLResult:
     if bounding is not None:
         return bounding(p, q)
     value, error, method = _rounded(p, q)
-    # A closed form is right to the rounding of its dtype; nothing is better than that.
-    rounding = torch.where(value.isinf(), 0.0, value.detach().abs() * 4 * torch.finfo(value.dtype).eps)
+    # A closed form is right to a few roundings of its dtype; nothing is better than that.
+    least = max(4 * torch.finfo(value.dtype).eps, _CLOSED if error is None else _INTEGRATED)
+    rounding = torch.where(value.isinf(), 0.0, value.detach().abs() * least)
     error = rounding if error is None else torch.maximum(error, rounding)
     return KLResult(value, error, method, certified=method == "infinite")
 

@@ -22,8 +22,9 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.distributions import Beta, Kumaraswamy
+from torch.distributions import Beta, Kumaraswamy, Uniform
 
+from kullback._core.gauss_legendre import gauss_legendre
 from kullback.integrate.gauss_kronrod import panels
 from kullback.kernels.pointwise import Pointwise
 from kullback.pairs.parameters import read
@@ -31,12 +32,15 @@ from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.pairs.second_order import keeps_digits
 from kullback.pairs.visible import surely
-from kullback.special import digamma, expm1mx, lgamma_bregman, log1pmx
+from kullback.special import digamma, expm1mx, lgamma_bregman, log1pmx, trigamma
 
 _COUNT = 400
 _EULER = 0.5772156649015329
 # From this |log(b_q/b)| on nothing cancels that is not of the size of the divergence.
 _FAR = 0.7
+# Up to this |log a| a Kumaraswamy law may be next to uniform.
+_FLAT = 0.7
+_RULE = gauss_legendre(10)
 # −log(1 − e⁻ˣ) = −log x + x/2 − x²/24 + x⁴/2880 − …: powers and coefficients after the first two terms.
 _SERIES = [
     (2, -1 / 24),
@@ -72,6 +76,33 @@ def kl_kumaraswamy_kumaraswamy(p: Kumaraswamy, q: Kumaraswamy) -> tuple[Tensor, 
     # The error of the rule squares when the nodes are doubled.
     error = torch.minimum(difference, difference * difference / value.detach().abs().clamp_min(1e-300))
     return value.clamp_min(0.0), error + 1e-14 * value.detach().abs()
+
+
+@register(
+    Kumaraswamy,
+    Uniform,
+    source="φ(−log b) + φ(−log a) + (1 − 1/a)·(ψ(2) − ψ(b+1)) + log(high − low)",
+)
+def kl_kumaraswamy_uniform(p: Kumaraswamy, q: Uniform) -> Tensor:
+    """Far from a = 1 the last two terms are log a − (1 − 1/a)·(γ + ψ(b+1)); the width is 1 + (high − 1) − low."""
+    a, b = read(p, "concentration1", "concentration0")
+    low, high = read(q, "low", "high")
+    inside = (low <= 0) & (high >= 1)
+    excess = torch.where(inside, (high - 1) - low, 0.0)
+    t = torch.log(a)
+    near = t.abs() < _FLAT
+    inner = torch.where(near, t, 0.0)
+    close = expm1mx(-inner) + torch.expm1(-inner) * _digamma_rise(b)
+    apart = t + torch.expm1(-t) * (_EULER + digamma(b + 1))
+    return expm1mx(-torch.log(b)) + torch.where(near, close, apart) + torch.log1p(excess)
+
+
+def _digamma_rise(b: Tensor) -> Tensor:
+    """ψ(b+1) − ψ(2); next to b = 1 by the integral of ψ′ between."""
+    near = (b - 1).abs() < 0.5
+    step = torch.where(near, b - 1, 0.0)
+    slope = sum((weight * trigamma(2 + u * step) for u, weight in zip(*_RULE, strict=True)), torch.zeros_like(step))
+    return torch.where(near, step * slope, digamma(b + 1) - (1 - _EULER))
 
 
 @register(

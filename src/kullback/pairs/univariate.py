@@ -3,15 +3,16 @@
     KL = ∫ p·r dx,    r = log p − log q,
 
 in p's own coordinate, on panels graded towards wherever p or log q changes behaviour. Where that sum cancels, p and q
-being close, ∫ p·φ(−r) dx with φ(x) = eˣ − 1 − x is the same number (both densities integrate to 1) by an integrand
-that is nowhere negative and of second order; its panels follow the mass of q, too. Where the support of p is not inside
-that of q, or the tails make the expectation diverge, the answer is infinite by comparison of parameters.
+being close, ∫ p·φ(−r) dx + q(p = 0) with φ(x) = eˣ − 1 − x is the same number (both densities integrate to 1) by an
+integrand that is nowhere negative and of second order; its panels follow the mass of q, too. Where the support of p is
+not inside that of q, or the tails make the expectation diverge, the answer is infinite by comparison of parameters.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -24,6 +25,10 @@ from kullback.pairs.densities.expectation import NOWHERE as _NOWHERE
 from kullback.pairs.densities.expectation import Expectation, Pieces, Sample, integral_over, log_size_of, pieces_of
 from kullback.pairs.densities.inclusion import is_infinite, same_support
 from kullback.pairs.densities.log_ratio import closable, ratio_of
+from kullback.pairs.densities.meeting import log_weight as _log_weight
+from kullback.pairs.densities.meeting import seen_from
+from kullback.pairs.densities.nesting import as_mixture
+from kullback.pairs.densities.placing import sharpness
 from kullback.pairs.densities.programs import Programmed, UnforeseenError, programs_for
 from kullback.pairs.dispatch import infinite_everywhere
 from kullback.pairs.registry import Rule, answer_generally
@@ -32,8 +37,12 @@ from kullback.special import expm1mx
 
 # Below this share of ∫p|r| the sum has cancelled three digits; below this value it is close to the rounding of r.
 CANCELLED, SMALL = 1e-3, 2e-4
+# So large a part of a value up to the second may be rounding before the other form is asked, too.
+ROUNDED, MODERATE = 2e-11, 0.1
 # Of a log-density, in parts of its size.
 ROUNDING = 4e-15
+# Of the logarithm of a density that is 0.
+_ABSENT = -1e90
 # Logarithms of products are formed as sums above the first; e^690 is beyond what a sum of them can hold.
 _LARGE, _BEYOND, _HUGE = 100.0, 700.0, math.exp(690.0)
 
@@ -93,9 +102,10 @@ def _finite_by_programs(
     """Value and error of the elements with an index, or all."""
     plain = integral_over(problem, first_order, apart=True)
     value, error = plain.value, plain.error + ROUNDING * plain.noise
-    near = (problem.layout.same != 0) & (value < (CANCELLED * plain.size).clamp_min(SMALL))
+    near = _near(plain, error)
     if bool(near.any()):
-        if closable(p, q):  # the parameters' own differences say more than two densities
+        # The parameters' own differences say more than two densities, and programs do not know what p leaves out of q.
+        if closable(p, q) or bool((near & (problem.layout.same == 0)).any()):
             raise UnforeseenError
         close = near.nonzero().squeeze(-1)
         second = programs_for(p, q, second_order, size_of_both, follow_q=True)
@@ -105,7 +115,8 @@ def _finite_by_programs(
             raise UnforeseenError
         problem = Programmed(second, layout).part(close if index is None else index[close])
         found = integral_over(problem, second_order, follow_q=True)
-        value, error = value.index_copy(0, close, found.value), error.index_copy(0, close, second_error(found))
+        steep = sharpness(pieces_of(p, q, close if index is None else index[close]))
+        value, error = value.index_copy(0, close, found.value), error.index_copy(0, close, second_error(found, steep))
     if bool(value.isnan().any()):
         raise UnforeseenError
     infinite = value > _HUGE
@@ -120,10 +131,13 @@ def _finite(pieces: Pieces, p: Distribution, q: Distribution, index: Tensor | No
     """Value and error of integrals that exist."""
     plain = integral_over(pieces, first_order, apart=True)
     value, error = plain.value, plain.error + ROUNDING * plain.noise
-    near = same_support(pieces) & (value.detach() < (CANCELLED * plain.size).clamp_min(SMALL))
+    near = _near(plain, error)
+    if hidden():
+        near = near & same_support(pieces)
     if surely(~near):
         return value, error
-    return _closer(pieces_of(p, q, index, closely=closable(p, q)), near, value, error)
+    beyond = None if hidden() or _covers(p, same_support(pieces)) else functools.partial(_beyond, p, q, index)
+    return _closer(pieces_of(p, q, index, closely=closable(p, q)), near, value, error, beyond)
 
 
 def _all_infinite(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
@@ -131,22 +145,59 @@ def _all_infinite(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
     return value, torch.zeros_like(value)
 
 
-def _closer(pieces: Pieces, near: Tensor, value: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
+def _near(plain: Expectation, error: Tensor) -> Tensor:
+    """Where the second form keeps more digits: r averages to next to nothing, or its roundings are no longer small."""
+    value = plain.value.detach()
+    rounded = (error.detach() > ROUNDED * value) & (value < MODERATE)
+    return (value < (CANCELLED * plain.size).clamp_min(SMALL)) | rounded
+
+
+def _covers(p: Distribution, same: Tensor | bool) -> bool:
+    """Whether p is known to leave out nothing of q; a mixture may have gaps."""
+    return as_mixture(p) is None and (same if isinstance(same, bool) else surely(same))
+
+
+def _beyond(p: Distribution, q: Distribution, index: Tensor | None, some: Tensor | None) -> Expectation:
+    """q(p = 0)."""
+    if some is not None:
+        index = some if index is None else index[some]
+    return integral_over(seen_from(q, p, index=index), _where_p_is_not, log_size=_log_weight, apart=True)
+
+
+def _where_p_is_not(sample: Sample) -> Tensor:
+    return torch.where(sample.log_q.total() < _ABSENT, torch.exp(sample.log_weight), 0.0)
+
+
+def _closer(
+    pieces: Pieces,
+    near: Tensor,
+    value: Tensor,
+    error: Tensor,
+    beyond: Callable[[Tensor | None], Expectation] | None,
+) -> tuple[Tensor, Tensor]:
     """Value and error with those of the second form where p and q are near."""
-    if hidden() or near.ndim == 0 or pieces.part is None or surely(near):
+
+    def found(pieces: Pieces, index: Tensor | None) -> tuple[Tensor, Tensor]:
         close = integral_over(pieces, second_order, follow_q=True)
-        return torch.where(near, close.value, value), torch.where(near, second_error(close), error)
+        error = second_error(close, 0.0 if hidden() else sharpness(pieces))
+        if beyond is None:
+            return close.value, error
+        rest = beyond(index)
+        return close.value + rest.value, error + rest.error
+
+    if hidden() or near.ndim == 0 or pieces.part is None or surely(near):
+        close = found(pieces, None)
+        return torch.where(near, close[0], value), torch.where(near, close[1], error)
     index = near.flatten().nonzero().squeeze(-1)
-    close = integral_over(pieces.part(index), second_order, follow_q=True)
-    pairs = ((value, close.value), (error, second_error(close)))
-    found = [a.reshape(-1).index_copy(0, index, b).reshape(a.shape) for a, b in pairs]
-    return found[0], found[1]
+    pairs = zip((value, error), found(pieces.part(index), index), strict=True)
+    result = [a.reshape(-1).index_copy(0, index, b.reshape(-1)).reshape(a.shape) for a, b in pairs]
+    return result[0], result[1]
 
 
-def second_error(close: Expectation) -> Tensor:
+def second_error(close: Expectation, sharpness: Tensor | float = 0.0) -> Tensor:
     """The slope of φ at r, averaged over p, is at most √(2·KL) for small r."""
     slope = torch.sqrt(2 * close.value.detach().clamp_min(0.0)) + torch.finfo(close.value.dtype).eps
-    return close.error + ROUNDING * slope * (1 + close.noise)
+    return close.error + ROUNDING * slope * (1 + close.noise + sharpness)
 
 
 def first_order(sample: Sample) -> Tensor:

@@ -16,6 +16,8 @@ from kullback.pairs.visible import at_most
 
 LEAST = 1e-300
 _CLOSE = 1e-16
+# In parts of an interval.
+_BESIDE = 1e-3
 
 
 class Mark(NamedTuple):
@@ -182,6 +184,40 @@ class Logit(NamedTuple):
         """The y of an x; far away if x is outside."""
         above, below = (x - self.lower).clamp_min(LEAST), (self.upper - x).clamp_min(LEAST)
         return torch.log(above) - torch.log(below) - self.shift
+
+
+class Around(NamedTuple):
+    """The same, for a law that is concentrated at a place inside, from which points know their offsets."""
+
+    whole: Logit
+    place: Tensor
+    share: Tensor
+
+    @classmethod
+    def on(cls, lower: Tensor, upper: Tensor, place: Tensor) -> Around:
+        """The interval between two ends; the place is kept from being one of them, and has no derivative."""
+        width = upper - lower
+        share = ((place.detach() - lower) / width).clamp(_BESIDE, 1 - _BESIDE)
+        shift = torch.log(share) - torch.log1p(-share)
+        return cls(Logit(lower, upper, width, shift), lower + width * share, share)
+
+    def point(self, y: Tensor) -> Point:
+        """The point at y: σ(y + s) − σ(s) = σ(s)·σ(−s)·(1 − e^−|y|)/(σ(±s) + σ(∓s)·e^−|y|), with the sign of y."""
+        found = self.whole.point(y)
+        rest = 1 - self.share
+        near, far = torch.where(y > 0, self.share, rest), torch.where(y > 0, rest, self.share)
+        size = near * far * -torch.expm1(-y.abs()) / (near + far * torch.exp(-y.abs()))
+        width = self.whole.width
+        value = torch.where(y > 0, width, -width) * size
+        return found._replace(centre=Offset(self.place, torch.ones_like(self.place), value, None))
+
+    def locate(self, mark: Mark) -> tuple[Tensor, Tensor]:
+        """Place and width of a mark in y."""
+        return self.whole.locate(mark)
+
+    def coordinate(self, x: Tensor) -> Tensor:
+        """The y of an x; far away if x is outside."""
+        return self.whole.coordinate(x)
 
 
 def from_end(at: Tensor, width: Tensor, end: Tensor, sign: float) -> tuple[Tensor, Tensor]:

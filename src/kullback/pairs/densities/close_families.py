@@ -18,6 +18,7 @@ from torch.distributions.relaxed_bernoulli import LogitRelaxedBernoulli
 
 from kullback._core.gauss_legendre import gauss_legendre
 from kullback.pairs.densities.point import CAP, Point
+from kullback.pairs.densities.power_chart import log_rest_of
 from kullback.pairs.densities.reading import Given
 from kullback.pairs.densities.soft import softplus
 from kullback.pairs.gamma_half_step import half_step_difference
@@ -195,7 +196,7 @@ def _kumaraswamy(point: Point, p: Given, q: Given) -> Tensor:
     gap = a_p - a_q
     power = a_q * log_x
     change = torch.log1p(torch.exp(power) * torch.expm1(gap * log_x) / torch.expm1(power))
-    rest = torch.log(-torch.expm1(a_p * log_x))
+    rest = log_rest_of(a_p * log_x)
     level = log_ratio(a_p, a_q) + log_ratio(b_p, b_q)
     return level + gap * log_x + (b_p - b_q) * rest + (b_q - 1) * change
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from kullback._core.special._derivatives import attach, split_point
-from kullback.pairs.densities.chart import Logit, Mark
+from kullback.pairs.densities.chart import Around, Logit, Mark
 from kullback.pairs.densities.law import Law, LogDensity
 from kullback.pairs.densities.line import logistic_drop, logistic_parameters
 from kullback.pairs.densities.point import CAP, Point
@@ -76,7 +76,8 @@ def describe_continuous_bernoulli(given: Given) -> Law:
     """Proportional to e^(ηx) on [0, 1]; it falls from the end where it is high at the rate |η|."""
     eta = given.shaped(chance(given.distribution).inner().as_logits().given)
     zero, one = torch.zeros_like(eta), torch.ones_like(eta)
-    size = eta.abs()
+    # |η|, with a derivative at η = 0, where either end may be called the high one.
+    size = torch.where(eta > 0, eta, -eta)
     at, step = split_point(eta)
     normaliser = log_sinhc(at, 0)
     if hidden() or eta.requires_grad:
@@ -112,8 +113,8 @@ def describe_von_mises(given: Given) -> Law:
     """e^(κ·cos(x − μ))/(2π·I₀(κ)), a law on [−π, π), where torch draws its samples."""
     loc, concentration = given.read("loc", "concentration")
     half_turn = torch.full_like(loc, math.pi)
-    zero, one = torch.zeros_like(loc), torch.ones_like(loc)
-    level = -math.log(2 * math.pi) - log_ive(zero, concentration)
+    one = torch.ones_like(loc)
+    level = -math.log(2 * math.pi) - log_ive(torch.zeros_like(loc), concentration)
 
     def log_density(point: Point) -> LogDensity:
         angle, _ = point.standard(loc, one)
@@ -122,7 +123,7 @@ def describe_von_mises(given: Given) -> Law:
     width = torch.rsqrt(concentration.clamp_min(1.0))
     centre = loc if surely(loc.abs() <= math.pi) else torch.remainder(loc + math.pi, 2 * math.pi) - math.pi
     bulk = [Mark(centre + turn * 2 * math.pi, width) for turn in (-1, 0, 1)]
-    chart = Logit(-half_turn, half_turn, 2 * half_turn, zero)
+    chart = Around.on(-half_turn, half_turn, centre)
     return Law(chart, log_density, -half_turn, half_turn, _FLAT, _FLAT, bulk=bulk)
 
 

@@ -14,6 +14,9 @@ from kullback.pairs.densities.tails import Kind, Tail
 from kullback.pairs.support import Bound
 from kullback.pairs.visible import at_most, surely
 
+# Of an end that was mapped and is mapped back, in parts of the numbers that take part in it.
+_ROUNDED = 4 * torch.finfo(torch.float64).eps
+
 
 class Map(Protocol):
     """x = T(z), monotone."""
@@ -55,10 +58,18 @@ def plain_value(point: Point) -> Tensor:
 
 
 class Affine(NamedTuple):
-    """x = loc + scale·z, scale of either sign; `rising` says which, where that was written down as a number."""
+    """x = loc + scale·z, scale of either sign.
+
+    Attributes:
+        loc: The shift.
+        scale: The factor.
+        ends: Where z begins and ends.
+        rising: The sign of the scale, where that was written down as a number.
+    """
 
     loc: Tensor
     scale: Tensor
+    ends: tuple[Bound, ...] = ()
     rising: bool | None = None
 
     def push(self, point: Point) -> Point:
@@ -68,7 +79,19 @@ class Affine(NamedTuple):
     def pull(self, point: Point) -> tuple[Point, Tensor]:
         """From x to z."""
         slope = torch.log(self.scale.abs())
-        return self._moved(point, -self.loc / self.scale, 1 / self.scale, -slope), slope
+        found = self._moved(point, -self.loc / self.scale, 1 / self.scale, -slope)
+        above, below = (None if d is None else self._exact(d) for d in found[1:3])
+        return found._replace(above=above, below=below), slope
+
+    def _exact(self, distance: Distance) -> Distance:
+        """The distance from an end of z itself, where it is from what the map makes of that; back it is rounded."""
+        end = distance.end.detach()
+        for own in self.ends:
+            if isinstance(own, Tensor):
+                size = (self.loc / self.scale).abs() + own.abs()
+                same = own.isfinite() & ((end - own).abs() <= _ROUNDED * size)
+                distance = distance._replace(end=torch.where(same, own, distance.end))
+        return distance
 
     def _moved(self, point: Point, loc: Tensor, scale: Tensor, slope: Tensor) -> Point:
         up, size = scale > 0, scale.abs()

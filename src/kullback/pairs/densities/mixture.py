@@ -19,6 +19,8 @@ from kullback.pairs.visible import at_most
 
 # The log-drop of a density that is 0: beyond anything a weight can make up for.
 _NOWHERE = 1e7
+# In parts of an end: what a map may have rounded a point by that is next to it.
+_ROUNDED = 1e-15
 # The logarithm of a weight that is none.
 _LEAST = -1e5
 
@@ -57,8 +59,8 @@ def describe_mixture(given: Given, describe: Callable[[Given], Law]) -> Law:
         log_density,
         _reach(part.lower, log_share, lowest=True),
         _reach(part.upper, log_share, lowest=False),
-        _joint(part.lower_tails, log_share),
-        _joint(part.upper_tails, log_share),
+        _joint(part.lower_tails, _at_end(part.lower, log_share, lowest=True)),
+        _joint(part.upper_tails, _at_end(part.upper, log_share, lowest=False)),
         marks=[one for mark in [*part.marks, *part.bulk] for one in _each(mark)],
         moving=part.moving,
         unsure=part.unsure,
@@ -87,11 +89,11 @@ def _moving_ends(part: Law) -> list[Tensor]:
 
 
 def _outside(part: Law, point: Point) -> Tensor | None:
-    """Where a point lies outside a component."""
+    """Where a point lies outside a component; a point at an end that a map has rounded does not."""
     found: Tensor | None = None
     for end, sign in ((part.lower, 1.0), (part.upper, -1.0)):
         if part.moving and isinstance(end, Tensor):
-            beyond = sign * point.standard(end, torch.ones_like(end))[0] < 0
+            beyond = sign * point.standard(end, torch.ones_like(end))[0] < -_ROUNDED * end.abs()
             found = beyond if found is None else found | beyond
     return found
 
@@ -105,11 +107,18 @@ def _reach(end: Bound, log_share: Tensor, *, lowest: bool) -> Bound:
     return counted.amin(-2) if lowest else counted.amax(-2)
 
 
-def _joint(tails: list[Tail], log_share: Tensor) -> list[Tail]:
-    """The heaviest tail: the smallest exponent, and of these the smallest rate."""
+def _at_end(end: Bound, log_share: Tensor, *, lowest: bool) -> Tensor:
+    """The components that have weight and reach as far as any."""
+    reach = _reach(end, log_share, lowest=lowest)
+    present = log_share > -math.inf
+    return present & (end == reach.unsqueeze(-2)) if isinstance(reach, Tensor) else present
+
+
+def _joint(tails: list[Tail], present: Tensor) -> list[Tail]:
+    """The heaviest tail of these components: the smallest exponent, and of these the smallest rate."""
     joined = []
     for tail in tails:
-        there = log_share > -math.inf if tail.where is None else (log_share > -math.inf) & tail.where
+        there = present if tail.where is None else present & tail.where
         exponent = torch.where(there, torch.as_tensor(tail.exponent), math.inf)
         least = exponent.amin(-2, keepdim=True)
         rate = torch.where(exponent == least, torch.as_tensor(tail.rate), math.inf).amin(-2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
@@ -16,6 +18,8 @@ from kullback.pairs.densities.point import Point
 from kullback.pairs.visible import hidden
 
 _NARROWEST = 1e-280
+# Of the logarithm of a weight that matters, and of a slope.
+_BULK, _STEEPEST = 8.0, 80.0
 # Log-weights below this are 0, whatever they are multiplied with.
 NOWHERE = -1e13
 
@@ -141,6 +145,22 @@ def span(pieces: Pieces, log_size: Callable[[Sample], Tensor], *, follow_q: bool
     sample = evaluate(pieces, rungs.at, torch.zeros_like(rungs.at))
     found = log_size(sample)
     return falling(rungs, found, sample.log_p - sample.log_q.total() if follow_q else None), found
+
+
+def sharpness(pieces: Pieces) -> Tensor:
+    """The largest |x − anchor|·p(x): in these units a density feels the rounding of the point that it is asked at."""
+    with torch.no_grad():
+        rungs = ladder(*without_idle(*located(pieces, follow_q=False)))
+        sample = evaluate(pieces, rungs.at, torch.zeros_like(rungs.at))
+        assert sample.point is not None
+        centre, ends = sample.point.centre, [end for end in (sample.point.above, sample.point.below) if end is not None]
+        if centre is not None:
+            log_distance = torch.log((centre.value * centre.scale).abs().clamp_min(_NARROWEST))
+        else:
+            log_distance = functools.reduce(torch.minimum, [end.log + torch.log(end.scale) for end in ends])
+        here = sample.log_weight > sample.log_weight.amax(-1, keepdim=True) - _BULK
+        found = torch.exp(torch.where(here, sample.log_p + log_distance, -math.inf).clamp_max(_STEEPEST)).amax(-1)
+        return found if pieces.log_share is None else found.amax(-1)
 
 
 def located(pieces: Pieces, *, follow_q: bool) -> tuple[Tensor, Tensor]:

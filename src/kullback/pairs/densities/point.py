@@ -19,9 +19,9 @@ from kullback.pairs.visible import at_most, surely
 CAP = 230.0
 MODEST = 1e50
 _TINY = 1e-300
-# The logarithm of a distance that some elements of a batch do not have.
+# The logarithm of a distance to an end that is not there; those of heavy tails reach e^230.
 OUT_OF_REACH = 1e150
-_OUT_OF_REACH = OUT_OF_REACH / 2
+NOWHERE_NEAR = OUT_OF_REACH / 2
 
 
 class Offset(NamedTuple):
@@ -109,18 +109,20 @@ class Point(NamedTuple):
 
     def _log_distance(self, known: Distance | None, end: Tensor, scale: Tensor, sign: float) -> Tensor:
         if known is None:
-            value, log_size = self.standard(end, scale)
-            log = torch.log((sign * value).clamp_min(_TINY))
-            return log if log_size is None else torch.where(log_size > CAP / 2, log_size, log)
-        if self.above is not None and self.below is not None and not at_most(known.log, _OUT_OF_REACH):
-            away = known.log > _OUT_OF_REACH
-            there = Distance(known.end, known.scale, torch.where(away, 0.0, known.log))
-            return torch.where(away, self._log_distance(None, end, scale, sign), self._near(there, end, scale, sign))
-        return self._near(known, end, scale, sign)
+            return self._log_offset(end, scale, sign)
+        if self.above is None or self.below is None or end is known.end or at_most(known.log, NOWHERE_NEAR):
+            return self._log_known(known, end, scale, sign)
+        # Of an end that some elements do not have nothing is known, and the other end says how far this one is.
+        there = known.log < NOWHERE_NEAR
+        near = known._replace(log=torch.where(there, known.log, 0.0))
+        return torch.where(there, self._log_known(near, end, scale, sign), self._log_offset(end, scale, sign))
 
-    @staticmethod
-    def _near(known: Distance, end: Tensor, scale: Tensor, sign: float) -> Tensor:
-        """Log of the distance to an end near one to which it is known."""
+    def _log_offset(self, end: Tensor, scale: Tensor, sign: float) -> Tensor:
+        value, log_size = self.standard(end, scale)
+        log = torch.log((sign * value).clamp_min(_TINY))
+        return log if log_size is None else torch.where(log_size > CAP / 2, log_size, log)
+
+    def _log_known(self, known: Distance, end: Tensor, scale: Tensor, sign: float) -> Tensor:
         log = known.in_units(scale)
         if end is known.end:
             return log

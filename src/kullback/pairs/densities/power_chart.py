@@ -14,13 +14,20 @@ from kullback.pairs.densities.soft import softplus
 _TINY = 1e-290
 
 
+def log_rest_of(log_x: Tensor) -> Tensor:
+    """log(1 − x) for x < 1: next to 0 it is multiplied by large exponents, and has to be as small as x is."""
+    upper = log_x > -_LN2
+    near = torch.log(-torch.expm1(torch.where(upper, log_x, -_LN2)))
+    return torch.where(upper, near, torch.log1p(-torch.exp(torch.where(upper, -1.0, log_x))))
+
+
 def log_complement(power: Tensor, log_x: Tensor, log_rest: Tensor) -> Tensor:
     """log(1 − x^power) from log x and log(1 − x); x may be as close to 1 as it likes."""
     # Near 1 it is the distance to 1 that is known.
     upper = log_rest < -_LN2
     lost = -power * torch.where(upper, torch.log1p(-torch.exp(torch.where(upper, log_rest, -1.0))), log_x)
     some = lost > _TINY
-    return torch.where(some, torch.log(-torch.expm1(-torch.where(some, lost, 1.0))), torch.log(power) + log_rest)
+    return torch.where(some, log_rest_of(-torch.where(some, lost, 1.0)), torch.log(power) + log_rest)
 
 
 class PowerLogit(NamedTuple):
@@ -35,9 +42,8 @@ class PowerLogit(NamedTuple):
         log_x = -softplus(-y) / self.power
         some = -log_x > _TINY
         # Closer to 1 than that, 1 − x = (1 − x^a)/a.
-        log_rest = torch.where(
-            some, torch.log(-torch.expm1(torch.where(some, log_x, -1.0))), -softplus(y) - torch.log(self.power)
-        )
+        near = -softplus(y) - torch.log(self.power)
+        log_rest = torch.where(some, log_rest_of(torch.where(some, log_x, -1.0)), near)
         log_jacobian = log_x - torch.log(self.power) - softplus(y)
         return Point(None, Distance(self.zero, self.one, log_x), Distance(self.one, self.one, log_rest), log_jacobian)
 
@@ -49,7 +55,7 @@ class PowerLogit(NamedTuple):
         if mark.lower is not None:
             same = mark.lower == self.zero
             log_x, w = torch.where(same, mark.at, log_x), torch.where(same, mark.width, w)
-            rest = torch.where(same, torch.log(-torch.expm1(mark.at.clamp_max(-_CLOSE))), rest)
+            rest = torch.where(same, log_rest_of(mark.at.clamp_max(-_CLOSE)), rest)
         if mark.upper is not None:
             same = mark.upper == self.one
             rest = torch.where(same, mark.at, rest)

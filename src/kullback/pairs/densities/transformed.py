@@ -98,13 +98,13 @@ def describe_transformed(given: Given, describe: Callable[[Given], Law]) -> Law:
 
 def _map_of(transform: transforms.Transform, law: Law, given: Given) -> Map:
     if isinstance(transform, transforms._InverseTransform):
-        known = _inverse_of(transform.inv, given)
+        known = _inverse_of(transform.inv, law, given)
         return _generic(transform, given) if known is None else known
     if isinstance(transform, transforms.ExpTransform):
         return Exp(law.lower)
     if isinstance(transform, transforms.AffineTransform):
         loc, scale = (given.shaped(number(part)) for part in (transform.loc, transform.scale))
-        return Affine(loc, scale, _rising(transform))
+        return Affine(loc, scale, (law.lower, law.upper), _rising(transform))
     if isinstance(transform, transforms.PowerTransform):
         return Power(given.shaped(number(transform.exponent)))
     if isinstance(transform, transforms.SoftplusTransform):
@@ -126,12 +126,12 @@ def _generic(transform: transforms.Transform, given: Given) -> Map:
 _SQUASHING = {transforms.SigmoidTransform: Sigmoid(0.0, 1.0, 1.0), transforms.TanhTransform: Sigmoid(-1.0, 2.0, 2.0)}
 
 
-def _inverse_of(transform: transforms.Transform, given: Given) -> Map | None:
+def _inverse_of(transform: transforms.Transform, law: Law, given: Given) -> Map | None:
     if isinstance(transform, transforms.ExpTransform):
         return Logarithm()
     if isinstance(transform, transforms.AffineTransform):
         loc, scale = (given.shaped(number(part)) for part in (transform.loc, transform.scale))
-        return Affine(-loc / scale, 1 / scale, _rising(transform))
+        return Affine(-loc / scale, 1 / scale, (law.lower, law.upper), _rising(transform))
     if isinstance(transform, transforms.PowerTransform):
         return Power(1 / given.shaped(number(transform.exponent)))
     if isinstance(transform, transforms.SoftplusTransform):

@@ -15,8 +15,8 @@ from torch import Tensor
 from kullback.integrate import graded_panels
 from kullback.pairs.densities.expectation import Pieces, evaluate
 from kullback.pairs.densities.log_ratio import ratio_of
+from kullback.pairs.densities.meeting import log_weight
 from kullback.pairs.densities.placing import span, with_kinks
-from kullback.pairs.sisters.meeting import log_weight
 from kullback.pairs.visible import hidden
 
 # As many crossings as are looked for where they cannot be counted, and at most.

@@ -8,11 +8,13 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
+from kullback.pairs import support
+from kullback.pairs.densities import in_family
 from kullback.pairs.densities.expectation import Pieces, Sample, integral_over
 from kullback.pairs.densities.log_ratio import closable, ratio_of
+from kullback.pairs.densities.meeting import at_some, disjoint, log_weight, seen_from
 from kullback.pairs.densities.nesting import as_mixture
 from kullback.pairs.sisters.crossings import crossings
-from kullback.pairs.sisters.meeting import at_some, disjoint, log_weight, seen_from
 from kullback.pairs.sisters.term import Term, excess
 from kullback.pairs.visible import hidden, surely
 
@@ -42,8 +44,12 @@ def _expected(pieces: Pieces, term: Term) -> Tensor:
 
 
 def distance(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | bool]:
-    """∫ (p − q)⁺, an expectation under p alone, and where p and q share nothing; a mixture is better the other law."""
-    if as_mixture(p) is not None and as_mixture(q) is None:
+    """∫ (p − q)⁺, an expectation under p alone, and where p and q share nothing.
+
+    A mixture is better the other law, and so is one that reaches beyond the ends of the first: whatever that does next
+    to its ends it does in its own coordinate.
+    """
+    if as_mixture(q) is None and (as_mixture(p) is not None or _reaches_beyond(p, q)):
         p, q = q, p
 
     def weighted(sample: Sample) -> Tensor:
@@ -56,6 +62,18 @@ def distance(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | bool]:
         return found.value, pieces
 
     return _looked_at_closely(p, q, once, _FIRST_ORDER_CLOSE)
+
+
+def _reaches_beyond(p: Distribution, q: Distribution) -> bool:
+    """Whether q is known to live on a part of where p does."""
+    if not all(in_family(side) and support.interval(side) is not None for side in (p, q)):
+        return False
+    inside, covers = support.contained(q, p), support.contained(p, q)
+    return all(mask if isinstance(mask, bool) else surely(mask) for mask in (inside, _not(covers)))
+
+
+def _not(mask: Tensor | bool) -> Tensor | bool:
+    return not mask if isinstance(mask, bool) else ~mask
 
 
 def _looked_at_closely(p: Distribution, q: Distribution, once: Once, close: float) -> tuple[Tensor, Tensor | bool]:

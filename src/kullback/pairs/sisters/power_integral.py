@@ -1,11 +1,12 @@
 """∫ p^α q^(1−α) of two univariate laws, by its distance from 1 where it is close to that, else by its logarithm.
 
-With a = α − 1, r = log p − log q and σ = p/(p + q),
+With a = α − 1 and r = log p − log q,
 
-    S = ∫ p^α q^(1−α) = ∫ (p + q)·σ·e^(ar),    S − 1 = a·X,    X = ∫ (p + q)·σ·[φ(−r) + φ(ar)/a],    φ(x) = eˣ − 1 − x,
+    S = ∫ p^α q^(1−α) = ∫ p·e^(ar),    S − 1 = a·X,    X = ∫ p·[φ(−r) + φ(ar)/a],    φ(x) = eˣ − 1 − x,
 
 the bracket being non-negative and of second order, and its limit at a = 0 that of KL. Both are an expectation under p
-and one under q, each in the law's own coordinate; weights and powers are multiplied as logarithms.
+and one under q, each in the law's own coordinate, p = p·σ(kr) + q·eʳ·σ(−kr) with k > α: where p is singular, q's part
+vanishes. Weights and powers are multiplied as logarithms.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from torch.nn.functional import softplus
 
 from kullback.pairs.densities.expectation import Pieces, Sample, evaluate, first_nodes, integral_over
 from kullback.pairs.densities.log_ratio import closable, plain, ratio_of
+from kullback.pairs.densities.meeting import at_some, disjoint, log_weight, seen_from
 from kullback.pairs.dispatch import infinite_everywhere
 from kullback.pairs.parameters import read
-from kullback.pairs.sisters.meeting import at_some, disjoint, log_weight, seen_from
 from kullback.pairs.sisters.power_tails import diverges
 from kullback.pairs.sisters.term import FARTHEST, power_term
 from kullback.pairs.visible import hidden, surely
@@ -90,7 +91,7 @@ def _excess(p: Distribution, q: Distribution, a: float, index: Tensor | None, *,
     for own, other, sign in ((p, q, 1.0), (q, p, -1.0)):
 
         def weighted(sample: Sample, sign: float = sign) -> Tensor:
-            return power_term(sample.log_weight, sign * ratio_of(sample), a)
+            return power_term(sample.log_weight, sign * ratio_of(sample), a, _share(a, sign))
 
         pieces = seen_from(own, other, closely=closely, index=index)
         total = total + integral_over(pieces, weighted, follow_q=True, log_size=_size(a, sign), apart=True).value
@@ -98,12 +99,19 @@ def _excess(p: Distribution, q: Distribution, a: float, index: Tensor | None, *,
     return total
 
 
+def _share(a: float, sign: float) -> Callable[[Tensor], Tensor]:
+    """Log σ(kr) for p's part, r + log σ(−kr) for q's."""
+    k = max(a, 0.0) + 2
+    return (lambda r: -softplus(-k * r)) if sign > 0 else (lambda r: r - softplus(k * r))
+
+
 def _size(a: float, sign: float) -> Callable[[Sample], Tensor]:
     """The logarithm of the larger of the weight and its part of S."""
+    share = _share(a, sign)
 
     def log_size(sample: Sample) -> Tensor:
         r = (sign * plain(sample)).clamp(-FARTHEST, FARTHEST)
-        return sample.log_weight + (a * r - softplus(-r)).clamp_min(0.0)
+        return sample.log_weight + (a * r + share(r)).clamp_min(0.0)
 
     return log_size
 
@@ -116,10 +124,11 @@ def _log_power(p: Distribution, q: Distribution, a: float, index: Tensor | None)
 
 def _log_part(pieces: Pieces, a: float, sign: float) -> Tensor:
     """The part of log S that one law carries, scaled by its largest value."""
+    share = _share(a, sign)
 
     def log_integrand(sample: Sample) -> Tensor:
         r = (sign * plain(sample)).clamp(-FARTHEST, FARTHEST)
-        return sample.log_weight + a * r - softplus(-r)
+        return sample.log_weight + a * r + share(r)
 
     with torch.no_grad():
         y = first_nodes(pieces, log_integrand)

@@ -84,16 +84,22 @@ def excess(r: Tensor) -> Tensor:
     return torch.where(larger, -expm1(-torch.where(larger, r, 0.0).clamp_max(_FAR)), 0.0)
 
 
-def power_term(log_weight: Tensor, r: Tensor, a: float) -> Tensor:
-    """e^log_weight·σ·[φ(−r) + φ(ar)/a], σ = p/(p + q), φ(x) = eˣ − 1 − x: what makes up (∫ p^(1+a) q^(−a) − 1)/a.
+def even_share(r: Tensor) -> Tensor:
+    """The logarithm of p/(p + q)."""
+    return -softplus(-r)
+
+
+def power_term(log_weight: Tensor, r: Tensor, a: float, log_share: Term = even_share) -> Tensor:
+    """e^log_weight·s(r)·[φ(−r) + φ(ar)/a], φ(x) = eˣ − 1 − x: what makes up (∫ p^(1+a) q^(−a) − 1)/a.
 
     For a large log-ratio its parts, e^(ar) with the weight in one exponent.
     """
     weight = torch.exp(log_weight)
     wide = (r.abs() > _WIDE) | (a * r.abs() > _WIDE)
     inner = torch.where(wide, 0.0, r)
-    close = weight * (expm1mx(-inner) + expm1mx(a * inner) / a) / (1 + torch.exp(-inner))
+    close = weight * (expm1mx(-inner) + expm1mx(a * inner) / a) * torch.exp(log_share(inner))
     outer = torch.where(wide, r, _WIDE).clamp(-FARTHEST, FARTHEST)
-    power = torch.exp((log_weight + a * outer - softplus(-outer)).clamp_max(_BEYOND))
-    apart = weight * torch.sigmoid(-outer) - weight * torch.sigmoid(outer) * (1 + 1 / a) + power / a
+    share = log_share(outer)
+    power = torch.exp((log_weight + a * outer + share).clamp_max(_BEYOND))
+    apart = weight * torch.exp(share - outer) - weight * torch.exp(share) * (1 + 1 / a) + power / a
     return torch.where(wide, apart, close)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
+from kullback.pairs.densities.chart import Mark
 from kullback.pairs.densities.expectation import Pieces, Sample, pieces_of
 from kullback.pairs.densities.law import Law, LogDensity
 from kullback.pairs.densities.point import Point
@@ -61,7 +62,9 @@ def _everywhere(law: Law, other: Law) -> Law:
         total = level if drop is None else level - drop
         return LogDensity(torch.where(outside, -_NOWHERE, total))
 
-    return law._replace(log_density=log_density, kinks=(*law.kinks, *(end for end, _ in ends)))
+    marks = [Mark(end, torch.zeros_like(end)) for end, _ in ends]
+    kinks = (*law.kinks, *(end for end, _ in ends))
+    return law._replace(log_density=log_density, kinks=kinks, marks=[*law.marks, *marks])
 
 
 def _anywhere(mask: Tensor | bool) -> bool:
