@@ -66,8 +66,8 @@ def _polynomials() -> list[list[float]]:
 
 
 _RULE = gauss_legendre(ORDER)
-_NODES, _LOG_WEIGHTS = Constants(_RULE.nodes), Constants([math.log(weight) for weight in _RULE.weights])
-_POLYNOMIALS, _OUTERMOST = Constants(_polynomials()), _RULE.weights[0]
+NODES, LOG_WEIGHTS = Constants(_RULE.nodes), Constants([math.log(weight) for weight in _RULE.weights])
+POLYNOMIALS, _OUTERMOST = Constants(_polynomials()), _RULE.weights[0]
 
 
 def place_nodes(edges: Tensor) -> Nodes:
@@ -82,7 +82,7 @@ def place_nodes(edges: Tensor) -> Nodes:
     # A panel of no width has no weight, and no derivative.
     some = width > 0
     log_width = torch.where(some, torch.log(torch.where(some, width, 1.0)), -torch.inf)
-    at, log_weight = low + width * _NODES.like(edges), log_width + _LOG_WEIGHTS.like(edges)
+    at, log_weight = low + width * NODES.like(edges), log_width + LOG_WEIGHTS.like(edges)
     return Nodes(at.flatten(-2), log_weight.flatten(-2))
 
 
@@ -94,7 +94,7 @@ def integrate(weighted: Tensor) -> Integral:
     weighted = weighted.reshape(*weighted.shape[:-1], weighted.shape[-1] // ORDER, ORDER)
     still = weighted.detach()
     size = still.abs().sum((-1, -2))
-    middle, last = (part.amax(-1) for part in torch.split((still @ _POLYNOMIALS.like(still)).abs(), 4, dim=-1))
+    middle, last = (part.amax(-1) for part in torch.split((still @ POLYNOMIALS.like(still)).abs(), 4, dim=-1))
     pace = 2 * last / middle.clamp_min(torch.finfo(size.dtype).tiny)
     panel_error = 8 * last * pace.clamp_max(1.0) ** 4
     ends = torch.stack([still[..., 0, 0], still[..., -1, -1]], -1).abs() / _OUTERMOST

@@ -17,16 +17,16 @@ from torch import Tensor
 from torch.distributions import Distribution, TransformedDistribution
 from torch.distributions.transforms import Transform, _InverseTransform
 
-from kullback.integrate import Span, falling, ladder
+from kullback.integrate.recorded import Found, Placed, RecordedIntegral
 from kullback.kernels import native
 from kullback.kernels.levels import is_plain
-from kullback.kernels.program import TooLargeError
+from kullback.kernels.program import MOST, TooLargeError
 from kullback.kernels.recorder import LENGTH, RefusedError
 from kullback.pairs.densities.describe import describe, in_family
 from kullback.pairs.densities.inclusion import outside, same_ends
-from kullback.pairs.densities.placing import Pieces, Sample, evaluate, located, without_idle
+from kullback.pairs.densities.placing import Pieces, Sample, evaluate, located
 from kullback.pairs.densities.transformed import FOLLOWED
-from kullback.pairs.densities.watch import MOST, Points, Split, Watch, cut, guarded
+from kullback.pairs.densities.watch import Points, Split, Watch, cut, guarded
 from kullback.pairs.parameters import gives_logits, working
 from kullback.pairs.recording import Example
 
@@ -36,23 +36,19 @@ _MEMORY = 8
 
 
 class Layout(NamedTuple):
-    """What the parameters say, one row per element.
+    """What the parameters say, one column per element.
 
     Attributes:
-        centres: Places of marks in the coordinate of the nodes.
-        widths: Their widths.
-        kinks: Places of kinks.
+        table: Places of marks in the coordinate of the nodes, their widths, kinks, and what programs take.
         infinite: 1 where the integral is infinite by its ends or tails, else 0.
         same: 1 where both supports agree, else 0.
-        rest: What the other programs take of the parameters.
+        foreseen: Whether what held in the example holds here; None if it does everywhere.
     """
 
-    centres: Tensor
-    widths: Tensor
-    kinks: Tensor
+    table: Tensor
     infinite: Tensor
     same: Tensor
-    rest: Sequence[Tensor]
+    foreseen: Tensor | None
 
 
 class Programs:
@@ -105,58 +101,52 @@ class Programs:
             facts = [*found[0], *found[1], *(n for kink in kinks for n in watch.columns(kink))]
             facts += [watch.columns(infinite)[0], watch.columns(same)[0]]
             facts = guarded(graph, facts, always)
-            self._size = Split(graph, guarded(graph, _firsts(watch, (sizes, ratio)), in_general), at)
-            self._careful = Split(graph, guarded(graph, _firsts(watch, careful), in_general), at)
-            self._plain = Split(graph, guarded(graph, _firsts(watch, plain), watch.guards), at)
+            parts = [
+                Split(graph, guarded(graph, _firsts(watch, (sizes, ratio)), in_general), at),
+                Split(graph, guarded(graph, _firsts(watch, plain), watch.guards), at),
+                Split(graph, guarded(graph, _firsts(watch, careful), in_general), at),
+            ]
         self._lead = 0
         self._facts = len(facts)
-        needs = list(dict.fromkeys([*self._size.needs, *self._careful.needs, *self._plain.needs]))
-        self._place = {n: i for i, n in enumerate(needs)}
+        needs = list(dict.fromkeys(node for part in parts for node in part.needs))
+        place = {n: self._facts + i for i, n in enumerate(needs)}
+        placed = [Placed(part.program, [place[node] for node in part.needs]) for part in parts]
+        self._integral = RecordedIntegral(*placed, marks=self.marks, kinks=self.kinks, follows=follow_q)
         every = [*facts, *needs]
         used = [node for node in graph.needed(every) if graph.nodes[node][0] == "input"]
         self._layout = [cut(graph, every[i : i + MOST], used) for i in range(0, len(every), MOST)]
+        self._rows = len(every)
         self._get = [_Getter(*names[graph.nodes[node][1]]) for node in used]
 
     def layout(self, p: Distribution, q: Distribution, batch: torch.Size) -> Layout | None:
-        """What the parameters say; None if they are not ordinary tensors, or what held in the example does not."""
+        """What the parameters say; None if they are not ordinary tensors."""
         tensors = [getter(p, q) for getter in self._get]
         followed = torch.is_grad_enabled()
         if any(not is_plain(tensor) or (followed and tensor.requires_grad) for tensor in tensors):
             return None
         flat = [working(tensor).expand(batch).reshape(-1) for tensor in tensors]
-        count, columns = flat[0].shape[0], []
+        count = flat[0].shape[0]
         operands = [number for tensor in flat for number in (tensor.data_ptr(), 0, tensor.stride(0))]
+        table = flat[0].new_empty(self._rows, count)
+        begin, step = table.data_ptr(), 8 * count
         for program in self._layout:
-            out = flat[0].new_empty(program.outputs, count)
-            program.run(out.dtype, 1, count, operands, [n for row in out for n in (row.data_ptr(), 1)])
-            columns.append(out)
-        found = columns[0] if len(columns) == 1 else torch.cat(columns)
-        facts, rest = found[: self._facts], found[self._facts :]
-        if bool(facts.isnan().any()):
-            return None
-        marks, kinks = self.marks, self.kinks
-        table = facts[: 2 * marks + kinks].T
-        ends = facts[2 * marks + kinks :]
-        return Layout(
-            table[:, :marks], table[:, marks : 2 * marks], table[:, 2 * marks :], ends[0], ends[1], list(rest.unbind(0))
-        )
+            program.run(
+                table.dtype, 1, count, operands, [n for k in range(program.outputs) for n in (begin + k * step, 1)]
+            )
+            begin += program.outputs * step
+        facts = table[: self._facts]
+        lost = facts.isnan().any(0)
+        ends = facts[-2:]
+        return Layout(table, ends[0], ends[1], ~lost if bool(lost.any()) else None)
 
-    def sizes(self, layout: Layout, y: Tensor) -> tuple[Tensor, Tensor]:
-        """How large the integrand may be at these points, as a logarithm, and log p/q; one row per element."""
-        size, ratio = self._size(self._place, layout.rest, y, None)
-        return size, ratio
-
-    def terms(self, layout: Layout, y: Tensor, log_weight: Tensor) -> tuple[Tensor, Tensor]:
-        """The integrand times the weight, and the weight times what its roundings are relative to."""
-        # The plain form is tried as long as it holds more often than not.
+    def integral(self, layout: Layout, elements: Tensor | None) -> Found:
+        """The integral of all elements, or of those with an index."""
+        # The plain form is tried first as long as it holds more often than not.
+        found = self._integral(layout.table, elements, plain_first=self._lead >= 0)
         if self._lead >= 0:
-            term, noise = self._plain(self._place, layout.rest, y, log_weight)
-            held = not bool(term.isnan().any())
+            held = float((found.state == 0).sum()) * 2 > len(found.state)
             self._lead = min(self._lead + 1, _MEMORY) if held else self._lead - 1
-            if held:
-                return term, noise
-        term, noise = self._careful(self._place, layout.rest, y, log_weight)
-        return term, noise
+        return found
 
 
 def _terms(sample: Sample, integrand: Integrand) -> tuple[Tensor, Tensor]:
@@ -181,61 +171,6 @@ class _Getter:
     def __call__(self, *sides: Distribution) -> Tensor:
         tensor: Tensor = self._get(sides[self._side])
         return tensor if self._column is None else tensor.select(-1, self._column)
-
-
-class UnforeseenError(Exception):
-    """The parameters are not of the kind that the programs were recorded for."""
-
-
-class Programmed(NamedTuple):
-    """An integral of two families, for `expectation.integral_over`.
-
-    Attributes:
-        programs: What is done.
-        layout: What the parameters say.
-    """
-
-    programs: Programs
-    layout: Layout
-
-    @property
-    def log_share(self) -> None:
-        """No mixture."""
-
-    @property
-    def frozen(self) -> bool:
-        """No derivatives."""
-        return True
-
-    @property
-    def in_chunks(self) -> bool:
-        """A program goes through nodes in blocks of its own."""
-        return False
-
-    def part(self, index: Tensor, component: Tensor | None = None, /) -> Programmed:
-        """The same for some elements."""
-        del component
-        centres, widths, kinks, infinite, same = (part.index_select(0, index) for part in self.layout[:5])
-        rest = [value.index_select(0, index) for value in self.layout.rest]
-        return Programmed(self.programs, Layout(centres, widths, kinks, infinite, same, rest))
-
-    def spanned(self, log_size: Integrand, *, follow_q: bool) -> tuple[Span, Tensor]:
-        """A ladder over all marks with the part of it that matters, and the log-size of the integrand at the rungs."""
-        del log_size
-        rungs = ladder(*without_idle(self.layout.centres, self.layout.widths))
-        size, ratio = self.programs.sizes(self.layout, rungs.at)
-        if bool(size.isnan().any()):
-            raise UnforeseenError
-        return falling(rungs, size, ratio if follow_q else None), size
-
-    def kinks(self) -> list[Tensor]:
-        """Coordinates at which a density has no derivative."""
-        return list(torch.split(self.layout.kinks, 1, dim=-1)) if self.programs.kinks else []
-
-    def terms(self, f: Integrand, at: Tensor, log_weight: Tensor) -> tuple[Tensor, Tensor]:
-        """The integrand times the weight of its node, and what its roundings are relative to."""
-        del f
-        return self.programs.terms(self.layout, at, log_weight)
 
 
 _known: dict[tuple[object, ...], Programs | None] = {}
