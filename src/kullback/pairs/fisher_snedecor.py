@@ -23,11 +23,13 @@ from torch import Tensor
 from torch.distributions import FisherSnedecor
 
 from kullback.integrate.gauss_kronrod import panels
+from kullback.kernels.pointwise import Pointwise
 from kullback.pairs.parameters import read
 from kullback.pairs.products import sum_of_products
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.pairs.second_order import keeps_digits
+from kullback.pairs.visible import surely
 from kullback.special import binet, binet_bregman, expm1mx, log1pmx
 
 # e^(−48) of p's mass is left out.
@@ -46,11 +48,15 @@ def kl_fisher_snedecor_fisher_snedecor(p: FisherSnedecor, q: FisherSnedecor) -> 
     given = [df / 2 for df in (*read(p, "df1", "df2"), *read(q, "df1", "df2"))]
     a, b, alpha, beta = torch.broadcast_tensors(*given)  # type: ignore[no-untyped-call]
     v, kronrod, gauss = _nodes(*(value.detach() for value in (a, b, alpha, beta)))
-    own, rise = _levels(v, *(value.unsqueeze(-1) for value in (a, b, alpha, beta)))
-    density = torch.exp(_log_constant(a, b).unsqueeze(-1) - own)
+    columns = [value.unsqueeze(-1) for value in (a, b, alpha, beta)]
+    density = _density(v, *columns[:2], _log_constant(a, b).unsqueeze(-1))
+    gap = sum_of_products((alpha, b), (-beta, a)) / (alpha + beta) / (a + b)
+    rise = _rise(v, *columns, gap.unsqueeze(-1))
     constant = _constant_difference(a, b, alpha, beta)
     far, coarse = ((weight * density * rise).sum(-1) - constant for weight in (kronrod, gauss))
     apart = keeps_digits(far, (kronrod * density * rise.abs()).sum(-1) + constant.abs())
+    if surely(apart):
+        return far, (far - coarse).detach().abs()
     log_q_over_p = torch.where(apart.unsqueeze(-1), 0.0, constant.unsqueeze(-1) - rise)
     second = density * expm1mx(log_q_over_p)
     value = torch.where(apart, far, (kronrod * second).sum(-1))
@@ -58,23 +64,35 @@ def kl_fisher_snedecor_fisher_snedecor(p: FisherSnedecor, q: FisherSnedecor) -> 
     return value, error
 
 
-def _levels(v: Tensor, a: Tensor, b: Tensor, alpha: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
-    """K of p, and what q's exceeds it by."""
-    total, w, rest = a + b, a / (a + b), b / (a + b)
+def _surprises(v: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """φ at the logarithms of the share of the success, relative to its mean, and of the failure."""
+    w, rest = a / (a + b), b / (a + b)
     up, down = v.clamp(max=_OVERFLOW), v.clamp(min=-_OVERFLOW)
     success = -torch.log1p(rest * torch.expm1(-down))
     failure = -torch.log1p(w * torch.expm1(up))
     success = torch.where(v < -_OVERFLOW, v + failure, success)
     failure = torch.where(v > _OVERFLOW, success - v, failure)
-    phi_success, phi_failure = expm1mx(success), expm1mx(failure)
+    return expm1mx(success), expm1mx(failure)
+
+
+@Pointwise
+def _density(v: Tensor, a: Tensor, b: Tensor, log_constant: Tensor) -> Tensor:
+    """The density of v, e^(C − K)."""
+    phi_success, phi_failure = _surprises(v, a, b)
+    return torch.exp(log_constant - (a * phi_success + b * phi_failure))
+
+
+@Pointwise
+def _rise(v: Tensor, a: Tensor, b: Tensor, *given: Tensor) -> Tensor:
+    """What K of q exceeds that of p by; w_q − w is given, too."""
+    alpha, beta, gap = given
+    phi_success, phi_failure = _surprises(v, a, b)
+    w, rest = a / (a + b), b / (a + b)
     # expm1(v)/(1 + w·expm1(v)), bounded on either side.
     right = v > 0
     growth = torch.expm1(torch.where(right, -v, v))
     ratio = torch.where(right, -growth / (1 + rest * growth), growth / (1 + w * growth))
-    both = alpha + beta
-    gap = sum_of_products((alpha, b), (-beta, a)) / both / total
-    rise = (alpha - a) * phi_success + (beta - b) * phi_failure + both * log1pmx(gap * ratio)
-    return a * phi_success + b * phi_failure, rise
+    return (alpha - a) * phi_success + (beta - b) * phi_failure + (alpha + beta) * log1pmx(gap * ratio)
 
 
 def _log_constant(a: Tensor, b: Tensor) -> Tensor:

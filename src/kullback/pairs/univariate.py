@@ -126,7 +126,7 @@ def _finite_by_programs(
 
 def _close_by_programs(p: Distribution, q: Distribution, elements: Tensor) -> Found | None:
     """The second form of these elements; None if there is no program of it."""
-    second = programs_for(p, q, second_order, size_of_both, follow_q=True)
+    second = programs_for(p, q, second_order, size_of_both, follow_q=True, closely=closable(p, q))
     layout = None if second is None else second.layout(p, q, joint_shape(p.batch_shape, q.batch_shape))
     if second is None or layout is None or layout.foreseen is not None:
         return None

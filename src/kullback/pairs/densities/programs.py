@@ -24,6 +24,7 @@ from kullback.kernels.program import MOST, TooLargeError
 from kullback.kernels.recorder import LENGTH, RefusedError
 from kullback.pairs.densities.describe import describe, in_family
 from kullback.pairs.densities.inclusion import outside, same_ends
+from kullback.pairs.densities.log_ratio import close_ratio
 from kullback.pairs.densities.placing import Pieces, Sample, evaluate, located
 from kullback.pairs.densities.transformed import FOLLOWED
 from kullback.pairs.densities.watch import Points, Split, Watch, cut, guarded
@@ -60,10 +61,18 @@ class Programs:
         integrand: What is integrated over p.
         log_size: How large that may be.
         follow_q: Whether the integrand is of the size of q, too.
+        closely: Whether it is told log-ratios that are made of differences of parameters.
     """
 
     def __init__(
-        self, p: Distribution, q: Distribution, integrand: Integrand, log_size: Integrand, *, follow_q: bool
+        self,
+        p: Distribution,
+        q: Distribution,
+        integrand: Integrand,
+        log_size: Integrand,
+        *,
+        follow_q: bool,
+        closely: bool,
     ) -> None:
         examples = Example(p), Example(q)
         leaves = [leaf for example in examples for leaf in example.leaves.values()]
@@ -79,7 +88,8 @@ class Programs:
             for tensor in (*leaves, y, weight):
                 watch.input(tensor)
             laws = [describe(example.law, _lift) for example in examples]
-            pieces = Pieces(laws[0], laws[1], laws[0], None, frozen=True)
+            ratio = close_ratio(examples[0].law, examples[1].law, _lift) if closely else None
+            pieces = Pieces(laws[0], laws[1], laws[0], None, frozen=True, log_ratio=ratio)
             if laws[0].unsure or laws[1].unsure:
                 raise RefusedError("a map that is known by its values only")
             centres, widths = located(pieces, follow_q=follow_q)
@@ -89,7 +99,7 @@ class Programs:
             infinite, same = (torch.where(x, one, zero) if isinstance(x, Tensor) else zero + int(x) for x in answers)
             always = list(watch.guards)
             sample = evaluate(pieces, y, weight)
-            sizes, ratio = log_size(sample), sample.log_p - sample.log_q.total()
+            sizes, argument = log_size(sample), sample.log_p - sample.log_q.total()
             careful = _terms(sample, integrand)
             in_general = list(watch.guards)
             watch.optimistic = True
@@ -102,7 +112,7 @@ class Programs:
             facts += [watch.columns(infinite)[0], watch.columns(same)[0]]
             facts = guarded(graph, facts, always)
             parts = [
-                Split(graph, guarded(graph, _firsts(watch, (sizes, ratio)), in_general), at),
+                Split(graph, guarded(graph, _firsts(watch, (sizes, argument)), in_general), at),
                 Split(graph, guarded(graph, _firsts(watch, plain), watch.guards), at),
                 Split(graph, guarded(graph, _firsts(watch, careful), in_general), at),
             ]
@@ -177,7 +187,13 @@ _known: dict[tuple[object, ...], Programs | None] = {}
 
 
 def programs_for(
-    p: Distribution, q: Distribution, integrand: Integrand, log_size: Integrand, *, follow_q: bool
+    p: Distribution,
+    q: Distribution,
+    integrand: Integrand,
+    log_size: Integrand,
+    *,
+    follow_q: bool,
+    closely: bool = False,
 ) -> Programs | None:
     """The programs for two objects; None if there are none."""
     sides = _structure(p), _structure(q)
@@ -187,7 +203,7 @@ def programs_for(
     if key not in _known:
         try:
             with torch.inference_mode(mode=False):
-                _known[key] = Programs(p, q, integrand, log_size, follow_q=follow_q)
+                _known[key] = Programs(p, q, integrand, log_size, follow_q=follow_q, closely=closely)
         except (RefusedError, TooLargeError):
             _known[key] = None
     return _known[key]
