@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from kullback.pairs.densities.law import Law, LogDensity
-from kullback.pairs.densities.mixture import ABSENT, FARTHEST
+from kullback.pairs.densities.mixture import ABSENT, FARTHEST, unless_heavier
 from kullback.pairs.densities.point import Point
 from kullback.pairs.densities.tails import Tail
 from kullback.pairs.support import Bound
@@ -26,17 +26,15 @@ def joined_law(parts: Sequence[Law], log_shares: Sequence[Tensor]) -> Law:
     first = parts[0]
 
     def log_density(point: Point) -> LogDensity:
-        found = [part.log_density(point) for part in parts]
+        densities = [part.log_density(point) for part in parts]
         outside = [_outside(part, point) for part in parts]
-        if found[0].log_drop is None and outside[0] is None:
-            return LogDensity(_log_sum([share + one.total() for share, one in zip(log_shares, found, strict=True)]))
-        drops = [_drops(one, beyond) for one, beyond in zip(found, outside, strict=True)]
+        if densities[0].log_drop is None and outside[0] is None:
+            return LogDensity(_log_sum([share + f.total() for share, f in zip(log_shares, densities, strict=True)]))
+        found = [_with_drop(one, beyond) for one, beyond in zip(densities, outside, strict=True)]
         # What every component drops by is left out of the sum, so that its logarithm exists.
-        least, log_least = (_chosen([drop[i] for drop in drops], log_shares, torch.minimum, math.inf) for i in (0, 1))
-        inner = [
-            share + one.level - (drop[0] - least)
-            for share, one, drop in zip(log_shares, found, drops, strict=True)
-        ]
+        levels, drops, log_drops = ([one[i] for one in found] for i in range(3))
+        least, log_least = (_chosen(part, log_shares, torch.minimum, math.inf) for part in (drops, log_drops))
+        inner = [share + level - (drop - least) for share, level, drop in zip(log_shares, levels, drops, strict=True)]
         return LogDensity(_log_sum(inner), least, log_least)
 
     return Law(
@@ -60,15 +58,15 @@ def _log_sum(terms: Sequence[Tensor]) -> Tensor:
     return torch.where(top == -math.inf, -math.inf, safe + torch.log(torch.where(total > 0, total, 1.0)))
 
 
-def _drops(found: LogDensity, outside: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The drop and its logarithm, astronomic where a point lies outside the component."""
+def _with_drop(found: LogDensity, outside: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Level, drop and log-drop, these astronomic where a point lies outside the component."""
     level, drop, log_drop = found
-    if log_drop is None or drop is None:
-        # Without a logarithm the drop is part of the level, which must not be counted twice.
-        drop = log_drop = torch.zeros_like(level) if drop is None else drop
+    if drop is None or log_drop is None:
+        level, drop = found.total(), torch.zeros_like(level)
+        log_drop = drop
     if outside is not None:
         drop, log_drop = torch.where(outside, ABSENT, drop), torch.where(outside, FARTHEST, log_drop)
-    return drop, log_drop
+    return level, drop, log_drop
 
 
 def _chosen(values: Sequence[Tensor], log_shares: Sequence[Tensor], choose: Choose, absent: float) -> Tensor:
@@ -108,11 +106,8 @@ def _tails(each: Sequence[Sequence[Tail]], log_shares: Sequence[Tensor]) -> list
         least = functools.reduce(torch.minimum, exponents)
         slowest = [torch.where(e == least, rate, math.inf) for e, rate in zip(exponents, rates, strict=True)]
         mask = functools.reduce(torch.logical_or, there)
-        for heavier in joined:
-            if heavier.kind < tails[0].kind and heavier.where is not None:
-                mask = mask & ~heavier.where
         joined.append(Tail(tails[0].kind, least, functools.reduce(torch.minimum, slowest), where=mask))
-    return joined
+    return [unless_heavier(tail, joined) for tail in joined]
 
 
 def _number(value: Tensor | float, like: Tensor) -> Tensor:

@@ -9,12 +9,11 @@ begin at the same place); where it does not hold it says NaN, and the integral i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution, TransformedDistribution
+from torch.distributions import Distribution, MixtureSameFamily, TransformedDistribution
 from torch.distributions.transforms import Transform, _InverseTransform
 
 from kullback.integrate.recorded import Found, Placed, RecordedIntegral
@@ -22,34 +21,38 @@ from kullback.kernels import native
 from kullback.kernels.levels import is_plain
 from kullback.kernels.program import MOST, TooLargeError
 from kullback.kernels.recorder import LENGTH, RefusedError
-from kullback.pairs.densities.describe import describe, in_family
+from kullback.pairs.densities.describe import in_family
 from kullback.pairs.densities.inclusion import outside, same_ends
 from kullback.pairs.densities.log_ratio import close_ratio
 from kullback.pairs.densities.placing import Pieces, Sample, evaluate, located
+from kullback.pairs.densities.point import Point
+from kullback.pairs.densities.sides import MixedSide, OneOf, Side, columns_of, side_of
 from kullback.pairs.densities.transformed import FOLLOWED
 from kullback.pairs.densities.watch import Points, Split, Watch, cut, guarded
 from kullback.pairs.parameters import gives_logits, working
-from kullback.pairs.recording import Example
 
 Integrand = Callable[[Sample], Tensor]
 # How many times in a row a plain form must have failed at least before it is not tried any more.
 _MEMORY = 8
+_OWN = 2  # the side whose parameters have a dimension of components
 
 
 class Layout(NamedTuple):
-    """What the parameters say, one column per element.
+    """What the parameters say, one column per element, or per component of it.
 
     Attributes:
         table: Places of marks in the coordinate of the nodes, their widths, kinks, and what programs take.
         infinite: 1 where the integral is infinite by its ends or tails, else 0.
         same: 1 where both supports agree, else 0.
         foreseen: Whether what held in the example holds here; None if it does everywhere.
+        components: How many columns each element has: the components of a mixture p, or 1.
     """
 
     table: Tensor
     infinite: Tensor
     same: Tensor
     foreseen: Tensor | None
+    components: int
 
 
 class Programs:
@@ -74,29 +77,29 @@ class Programs:
         follow_q: bool,
         closely: bool,
     ) -> None:
-        examples = Example(p), Example(q)
-        leaves = [leaf for example in examples for leaf in example.leaves.values()]
-        names = [
-            (side, path, None if leaf.dim() < 2 else column)
-            for side, example in enumerate(examples)
-            for path, leaf in example.leaves.items()
-            for column in range(leaf.shape[1] if leaf.dim() == 2 else 1)
-        ]
+        mixed = isinstance(p, MixtureSameFamily)
+        own = OneOf(p) if isinstance(p, MixtureSameFamily) else None
+        sides = [side_of(p), side_of(q), *([] if own is None else [own])]
+        leaves = [leaf for side in sides for leaf in side.leaves]
+        inputs = columns_of(sides)
         y = torch.linspace(-2.0, 2.0, LENGTH, dtype=torch.float64).unsqueeze(-1)
         weight = torch.zeros_like(y)
         with torch.no_grad(), Watch() as watch:
             for tensor in (*leaves, y, weight):
                 watch.input(tensor)
-            laws = [describe(example.law, _lift) for example in examples]
-            ratio = close_ratio(examples[0].law, examples[1].law, _lift) if closely else None
-            pieces = Pieces(laws[0], laws[1], laws[0], None, frozen=True, log_ratio=ratio)
+            laws = [side.describe(_lift) for side in sides]
+            ratio = _close_ratio(sides) if closely else None
+            share = None if own is None else _lift(own.log_share)
+            pieces = Pieces(laws[0], laws[1], laws[-1 if mixed else 0], share, frozen=True, log_ratio=ratio)
             if laws[0].unsure or laws[1].unsure:
                 raise RefusedError("a map that is known by its values only")
             centres, widths = located(pieces, follow_q=follow_q)
-            kinks = [laws[0].chart.coordinate(kink) for law in laws for kink in law.kinks]
+            kinks = pieces.kinks()
             zero, one = torch.zeros_like(y), torch.ones_like(y)
             answers = outside(pieces), same_ends(pieces)
             infinite, same = (torch.where(x, one, zero) if isinstance(x, Tensor) else zero + int(x) for x in answers)
+            if share is not None:  # a component of no weight does not count
+                infinite = torch.where(share == -torch.inf, zero, infinite)
             always = list(watch.guards)
             sample = evaluate(pieces, y, weight)
             sizes, argument = log_size(sample), sample.log_p - sample.log_q.total()
@@ -105,7 +108,7 @@ class Programs:
             watch.optimistic = True
             plain = _terms(evaluate(pieces, y, weight), integrand)
             watch.optimistic = False
-            graph, at = watch.graph, Points(watch.graph, len(names))
+            graph, at = watch.graph, Points(watch.graph, len(inputs))
             found = [watch.columns(x) for x in (centres, widths)]
             self.marks, self.kinks = len(found[0]), len(kinks)
             facts = [*found[0], *found[1], *(n for kink in kinks for n in watch.columns(kink))]
@@ -126,14 +129,20 @@ class Programs:
         used = [node for node in graph.needed(every) if graph.nodes[node][0] == "input"]
         self._layout = [cut(graph, every[i : i + MOST], used) for i in range(0, len(every), MOST)]
         self._rows = len(every)
-        self._get = [_Getter(*names[graph.nodes[node][1]]) for node in used]
+        self._get = [inputs[graph.nodes[node][1]] for node in used]
+        self._mixed = mixed
 
     def layout(self, p: Distribution, q: Distribution, batch: torch.Size) -> Layout | None:
         """What the parameters say; None if they are not ordinary tensors."""
-        tensors = [getter(p, q) for getter in self._get]
+        sides = p, q, p
+        tensors = [get(sides[at]) for at, get in self._get]
         followed = torch.is_grad_enabled()
         if any(not is_plain(tensor) or (followed and tensor.requires_grad) for tensor in tensors):
             return None
+        components = p.component_distribution.batch_shape[-1] if isinstance(p, MixtureSameFamily) else 1
+        if self._mixed:
+            batch = torch.Size([*batch, components])
+            tensors = [t if at == _OWN else t.unsqueeze(-1) for t, (at, _) in zip(tensors, self._get, strict=True)]
         flat = [working(tensor).expand(batch).reshape(-1) for tensor in tensors]
         count = flat[0].shape[0]
         operands = [number for tensor in flat for number in (tensor.data_ptr(), 0, tensor.stride(0))]
@@ -145,18 +154,34 @@ class Programs:
             )
             begin += program.outputs * step
         facts = table[: self._facts]
-        lost = facts.isnan().any(0)
-        ends = facts[-2:]
-        return Layout(table, ends[0], ends[1], ~lost if bool(lost.any()) else None)
+        lost, infinite, same = facts.isnan().any(0), facts[-2], facts[-1]
+        if components > 1:
+            lost = lost.reshape(-1, components).any(-1)
+            infinite, same = (part.reshape(-1, components).amax(-1) for part in (infinite, same))
+        return Layout(table, infinite, same, ~lost if bool(lost.any()) else None, components)
 
     def integral(self, layout: Layout, elements: Tensor | None) -> Found:
         """The integral of all elements, or of those with an index."""
+        count = layout.components
+        columns = elements
+        if elements is not None and count > 1:
+            columns = (elements.unsqueeze(-1) * count + torch.arange(count)).flatten()
         # The plain form is tried first as long as it holds more often than not.
-        found = self._integral(layout.table, elements, plain_first=self._lead >= 0)
+        found = self._integral(layout.table, columns, plain_first=self._lead >= 0)
         if self._lead >= 0:
             held = float((found.state == 0).sum()) * 2 > len(found.state)
             self._lead = min(self._lead + 1, _MEMORY) if held else self._lead - 1
-        return found
+        if count == 1:
+            return found
+        value, size, error, noise, state = (part.reshape(-1, count) for part in found[:5])
+        return Found(value.sum(-1), size.sum(-1), error.sum(-1), noise.sum(-1), state.amax(-1), None)
+
+
+def _close_ratio(sides: Sequence[Side | MixedSide | OneOf]) -> Callable[[Point], Tensor]:
+    p, q = sides[:2]
+    if not (isinstance(p, Side) and isinstance(q, Side)):
+        raise RefusedError("mixtures that are close")
+    return close_ratio(p.law, q.law, _lift)
 
 
 def _terms(sample: Sample, integrand: Integrand) -> tuple[Tensor, Tensor]:
@@ -170,17 +195,6 @@ def _firsts(watch: Watch, tensors: Sequence[Tensor]) -> list[int]:
 
 def _lift(tensor: Tensor) -> Tensor:
     return tensor.reshape(LENGTH, 1)
-
-
-class _Getter:
-    """A parameter of p (side 0) or of q, or one of several along its last dimension."""
-
-    def __init__(self, side: int, path: str, column: int | None) -> None:
-        self._side, self._get, self._column = side, attrgetter(path), column
-
-    def __call__(self, *sides: Distribution) -> Tensor:
-        tensor: Tensor = self._get(sides[self._side])
-        return tensor if self._column is None else tensor.select(-1, self._column)
 
 
 _known: dict[tuple[object, ...], Programs | None] = {}
@@ -213,6 +227,8 @@ def _structure(distribution: Distribution) -> tuple[object, ...] | None:
     """What a description depends on besides parameters."""
     if in_family(distribution):
         return type(distribution), gives_logits(distribution)
+    if type(distribution) is MixtureSameFamily:
+        return _structure_of_mixture(distribution)
     if type(distribution) is not TransformedDistribution:
         return None
     base = _structure(distribution.base_dist)
@@ -220,6 +236,12 @@ def _structure(distribution: Distribution) -> tuple[object, ...] | None:
         return None
     maps = [_structure_of_map(transform) for transform in distribution.transforms]
     return None if any(found is None for found in maps) else (TransformedDistribution, *maps, base)
+
+
+def _structure_of_mixture(mixture: MixtureSameFamily) -> tuple[object, ...] | None:
+    component = mixture.component_distribution
+    inner = _structure(component) if in_family(component) and not component.event_shape else None
+    return None if inner is None else (MixtureSameFamily, component.batch_shape[-1], inner)
 
 
 def _structure_of_map(transform: Transform) -> tuple[object, ...] | None:

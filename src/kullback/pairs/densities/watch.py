@@ -15,7 +15,7 @@ from kullback.kernels.program import MOST, Packed, TooLargeError
 from kullback.kernels.recorder import LENGTH, Recorder, RefusedError
 from kullback.pairs.visible import Assuming
 
-_WIDEST = 24
+_WIDEST = 96
 # What operations cost, in additions.
 _COSTS = {"special": 20, "pair": 50, "exp": 4, "expm1": 5, "log": 5, "log1p": 6, "pow": 20, "sigmoid": 5, "sin": 20}
 
