@@ -207,17 +207,19 @@ private:
 
     // The integral over one panel and an estimate of its error (gauss_legendre.py says how).
     Found over_panel(const double* terms) const {
-        double value = 0, middle = 0, last = 0, coefficients[kTested] = {};
+        double value = 0, middle = 0, before = 0, last = 0, coefficients[kTested] = {};
         for (int i = 0; i < kOrder; ++i) {
             value += terms[i];
             for (int k = 0; k < kTested; ++k) coefficients[k] += terms[i] * rule_.polynomials[i][k];
         }
         for (int k = 0; k < kTested / 2; ++k) {
             middle = std::max(middle, std::fabs(coefficients[k]));
-            last = std::max(last, std::fabs(coefficients[kTested / 2 + k]));
+            double& part = k < kTested / 4 ? before : last;
+            part = std::max(part, std::fabs(coefficients[kTested / 2 + k]));
         }
-        const double pace = std::min(2 * last / std::max(middle, kSmallest), 1.0);
-        return {value, 8 * last * (pace * pace) * (pace * pace)};
+        const double top = std::max(before, last), step = last / std::max(before, kSmallest);
+        const double pace = std::min(std::max(2 * top / std::max(middle, kSmallest), step * step), 1.0);
+        return {value, 8 * top * (pace * pace) * (pace * pace)};
     }
 
     // Value, size, error and noise; false where no program holds.
