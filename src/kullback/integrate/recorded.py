@@ -113,7 +113,8 @@ class RecordedIntegral:
         )
         if library.kullback_integral_run(self._head + tail):
             raise RuntimeError("a recorded integral refused its arguments")
-        return Found(*out[:_RESULTS].unbind(0), out[_RESULTS:] if self._slopes else None)
+        value, size, error, noise, state = out[:_RESULTS].unbind(0)
+        return Found(value, size, error, noise, state, out[_RESULTS:] if self._slopes else None)
 
 
 @functools.cache

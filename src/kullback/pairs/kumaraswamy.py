@@ -96,8 +96,8 @@ def kl_kumaraswamy_beta(p: Kumaraswamy, q: Beta) -> tuple[Tensor, Tensor]:
     apart = keeps_digits(far, size)
     if surely(apart):
         return far, (far - coarse).detach().abs()
-    given = theta, b, beta, slope, constant, by_first.to(b.dtype), apart.to(b.dtype)
-    second = _weighted_rest(s, *(value.unsqueeze(-1) for value in given))
+    columns = theta, b, beta, slope, constant, by_first.to(b.dtype), apart.to(b.dtype)
+    second = _weighted_rest(s, *(value.unsqueeze(-1) for value in columns))
     value = torch.where(apart, far, (kronrod * second).sum(-1))
     error = torch.where(apart, far - coarse, ((kronrod - gauss) * second).sum(-1)).detach().abs()
     return value, error

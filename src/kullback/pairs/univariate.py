@@ -149,7 +149,8 @@ def _finite(pieces: Pieces, p: Distribution, q: Distribution, index: Tensor | No
 
 def _all_infinite(p: Distribution, q: Distribution, some: Tensor | None) -> tuple[Tensor, Tensor]:
     value = infinite_everywhere(p, q)
-    value = value if some is None else value.reshape(-1).index_select(0, some)
+    if some is not None:
+        value = value.new_full((len(some),), math.inf)
     return value, torch.zeros_like(value)
 
 
