@@ -16,6 +16,7 @@ from kullback import kl_divergence
 from kullback.kernels import native
 from kullback.kernels.pointwise import Pointwise
 from kullback.pairs import univariate
+from kullback.pairs.densities import programs
 from kullback.pairs.univariate import kl_by_integral
 
 pytestmark = pytest.mark.skipif(native.library() is None, reason="programs are native")
@@ -164,3 +165,21 @@ def test_the_error_contains_the_truth_between_components(p: Distribution, q: Dis
     for value, error in (kl_by_integral(p, q), by_torch(p, q)):
         assert abs(value.item() - truth) <= 1e-11 * truth
         assert abs(value.item() - truth) <= error.item()
+
+
+def test_a_map_with_numbers_is_recorded_when_it_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And for these numbers only."""
+    monkeypatch.setattr(programs, "_sights", {})
+    monkeypatch.setattr(programs, "_known", {})
+
+    def mapped(shift: float) -> Distribution:
+        return d.TransformedDistribution(d.Normal(t(0.2, 1.0), t(1.1, 0.3)), [maps.AffineTransform(shift, 0.5)])
+
+    q = d.Cauchy(t(0.0, 1.0), t(1.0, 2.0))
+    expected = by_torch(mapped(0.25), q)[0]
+    found = [kl_by_integral(mapped(0.25), q)[0] for _ in range(8)]
+    assert programs._known
+    for value in found:
+        torch.testing.assert_close(value, expected, rtol=1e-12, atol=0)
+    assert univariate._by_programs(mapped(0.75), q) is None
+    torch.testing.assert_close(kl_by_integral(mapped(0.75), q)[0], by_torch(mapped(0.75), q)[0], rtol=1e-12, atol=0)

@@ -34,6 +34,8 @@ from kullback.pairs.parameters import gives_logits, working
 Integrand = Callable[[Sample], Tensor]
 # How many times in a row a plain form must have failed at least before it is not tried any more.
 _MEMORY = 8
+# Structures with numbers in them are recorded when they were seen this often, and not more of them than this.
+_RARE, _MOST_SIGHTS = 4, 256
 _OWN = 2  # the side whose parameters have a dimension of components
 
 
@@ -197,6 +199,23 @@ def _lift(tensor: Tensor) -> Tensor:
     return tensor.reshape(LENGTH, 1)
 
 
+class Constant(NamedTuple):
+    """A number that is part of what is recorded."""
+
+    value: float
+
+
+_sights: dict[tuple[object, ...], int] = {}
+
+
+def _worthwhile(key: tuple[object, ...]) -> bool:
+    """Whether a structure with numbers of its own has been seen often enough; a recording costs dozens of integrals."""
+    if len(_sights) >= _MOST_SIGHTS and key not in _sights:
+        return False
+    _sights[key] = _sights.get(key, 0) + 1
+    return _sights[key] > _RARE
+
+
 _known: dict[tuple[object, ...], Programs | None] = {}
 
 
@@ -215,6 +234,8 @@ def programs_for(
         return None
     key = (*sides, integrand)
     if key not in _known:
+        if "Constant(" in repr(sides) and not _worthwhile(key):
+            return None
         try:
             with torch.inference_mode(mode=False):
                 _known[key] = Programs(p, q, integrand, log_size, follow_q=follow_q, closely=closely)
@@ -245,9 +266,11 @@ def _structure_of_mixture(mixture: MixtureSameFamily) -> tuple[object, ...] | No
 
 
 def _structure_of_map(transform: Transform) -> tuple[object, ...] | None:
-    """Its class; None for a map that a recording could not follow, or whose numbers it would take for constants."""
+    """Its class and its numbers; None for a map that a recording could not follow, or with tensors, not seen by it."""
     if isinstance(transform, _InverseTransform):
         inner = _structure_of_map(transform.inv)
         return None if inner is None else ("inverse", inner)
-    has_numbers = any(not name.startswith("_") for name in vars(transform))
-    return None if has_numbers or type(transform) not in FOLLOWED else (type(transform),)
+    numbers = {name: value for name, value in vars(transform).items() if not name.startswith("_")}
+    if type(transform) not in FOLLOWED or not all(isinstance(value, int | float) for value in numbers.values()):
+        return None
+    return type(transform), *(Constant(value) for value in numbers.values())
