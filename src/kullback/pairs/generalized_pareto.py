@@ -99,6 +99,7 @@ if hasattr(distributions, "GeneralizedPareto"):  # newer than the oldest torch s
     )(kl_generalized_pareto_generalized_pareto)
 
 
+@Pointwise
 def _beyond_upper_end(m: Tensor, s: Tensor, x: Tensor, n: Tensor, t: Tensor, y: Tensor) -> Tensor:  # noqa: PLR0917
     """ξ_p·σ_q + ξ_p·ξ_q·(μ_p − μ_q) − ξ_q·σ_p, with the products' rounding errors."""
     (xy, xy_low), (gap, gap_low) = two_product(x, y), two_difference(m, n)
@@ -133,7 +134,7 @@ def _divergence(pair: _Pair, equal: Tensor) -> tuple[Tensor, Tensor]:
     log_q_over_p = torch.where(apart.unsqueeze(-1), 0.0, pair.log_r.unsqueeze(-1) - tilt)
     second = fall * expm1mx(log_q_over_p)
     below = -torch.expm1(-_exponent(pair.y, pair.d))
-    excess = _tilt(pair.columns(), last.unsqueeze(-1))[1].squeeze(-1)
+    excess = _excess_at(last, *pair.numbers())
     above = torch.exp(-last) * torch.expm1(-torch.where(equal | apart, 0.0, excess))
     # The last term may be negative by rounding where nothing else is left; a clamp would lose the slopes at equality.
     near = (kronrod * second).sum(-1) + below + above
@@ -183,6 +184,13 @@ def _tilt_at(at: Tensor, *numbers: Tensor) -> Tensor:
     """The first of `_tilt`, of `_Pair.numbers`."""
     pair = _Pair(*numbers)
     return _tilt(pair._replace(same=pair.same != 0), at)[0]
+
+
+@Pointwise
+def _excess_at(at: Tensor, *numbers: Tensor) -> Tensor:
+    """The second of `_tilt`."""
+    pair = _Pair(*numbers)
+    return _tilt(pair._replace(same=pair.same != 0), at)[1]
 
 
 def _tilt(pair: _Pair, at: Tensor) -> tuple[Tensor, Tensor]:
