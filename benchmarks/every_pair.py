@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for families in (CONTINUOUS, COUNTS):
             for name_p in options.p or families:
                 for name_q in options.q or families:
-                    if name_p not in families or name_q not in families or name_p == name_q:
+                    if name_p not in families or name_q not in families:
                         continue
                     p, q = families[name_p](drawing(elements, 1)), families[name_q](drawing(elements, 2))
                     method = kullback.kl_method(p, q)

@@ -11,8 +11,8 @@
 
 namespace kullback {
 
-constexpr int kProgramInputs = 12;
-constexpr int kProgramOutputs = 12;
+constexpr int kProgramInputs = 40;
+constexpr int kProgramOutputs = 40;
 
 // As Python packs it: this head, then `constant_count` doubles, then the instructions as 32-bit words
 //   opcode, number of results, number of operands, result registers..., operand registers...

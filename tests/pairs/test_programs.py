@@ -16,6 +16,7 @@ from kullback import kl_divergence
 from kullback.kernels import native
 from kullback.kernels.pointwise import Pointwise
 from kullback.pairs import univariate
+from kullback.pairs.densities import programs
 from kullback.pairs.univariate import kl_by_integral
 
 pytestmark = pytest.mark.skipif(native.library() is None, reason="programs are native")
@@ -46,6 +47,27 @@ PAIRS = {
     else (d.Pareto(t(1.0), t(3.0)), d.FisherSnedecor(t(4.0), t(5.0))),
     "Uniform ‖ VonMises": (d.Uniform(t(-1.0, -4.0), t(2.0, 1.0)), d.VonMises(t(0.3, 0.0), t(2.0, 1.0))),
     "InverseGamma ‖ Gumbel": (d.InverseGamma(t(3.0, 0.5), t(2.0, 2.0)), d.Gumbel(t(1.0, 0.0), t(1.0, 2.0))),
+    "GeneralizedPareto ‖ Gamma": (
+        d.GeneralizedPareto(t(0.0, 0.0), t(1.0, 0.3), t(0.2, 0.4)),
+        d.Gamma(t(2.0, 0.5), t(1.0)),
+    )
+    if hasattr(d, "GeneralizedPareto")
+    else (d.Weibull(t(1.0), t(1.3)), d.HalfCauchy(t(1.0))),
+    "Mixture ‖ Laplace": (
+        d.MixtureSameFamily(
+            d.Categorical(probs=torch.stack([t(0.5, 1e-12, 0.3), t(0.5, 1.0, 0.7), t(0.0, 0.0, 1.0)], -1)),
+            d.Normal(t(-1.0, 2.0, 1e3), torch.stack([t(1.0, 1e-4, 3.0)] * 3)),
+        ),
+        d.Laplace(t(0.3, -2.0, 1.0), t(1.0, 2.0, 0.1)),
+    ),
+    "StudentT ‖ Mixture": (
+        d.StudentT(t(5.0, 1.0, 3.0), t(0.0, 1.0, 9.0), t(1.0, 2.0, 1e-3)),
+        d.MixtureSameFamily(d.Categorical(logits=t(0.3, -0.4)), d.Laplace(t(-2.0, 3.0), t(0.7, 1.5))).expand([3]),
+    ),
+    "Mixture ‖ Mixture": (
+        d.MixtureSameFamily(d.Categorical(logits=t(0.0, 1.0)), d.Normal(t(-2.0, 2.0), t(0.5, 1.0))),
+        d.MixtureSameFamily(d.Categorical(logits=t(0.3, -0.4, 2.0)), d.Cauchy(t(-2.0, 0.0, 3.0), t(0.7, 1.0, 1.5))),
+    ),
     "tanh of Normal ‖ Uniform": (
         d.TransformedDistribution(d.Normal(t(0.2, 4.0), t(1.1, 1e-3)), [maps.TanhTransform()]),
         d.Uniform(t(-1.0, -1.0), t(1.0, 2.0)),
@@ -106,3 +128,58 @@ def test_pointwise_is_its_formula_with_two_derivatives() -> None:
     assert torch.autograd.gradcheck(native_form, (z.requires_grad_(), scale.requires_grad_()))
     assert torch.autograd.gradgradcheck(native_form, (z, scale))
     torch.testing.assert_close(torch.vmap(native_form)(z, scale), formula(z, scale), rtol=1e-14, atol=0)
+
+
+def test_one_unforeseen_element_does_not_slow_the_others() -> None:
+    """A width of 1e-200 is beyond what was recorded; only that element goes by torch's operations."""
+    scale = torch.ones(50, dtype=torch.float64)
+    scale[7] = 1e-200
+    p, q = d.Cauchy(torch.zeros(50, dtype=torch.float64), scale), d.Laplace(t(0.2), t(1.0))
+    p, q = q.expand([50]), p
+    with mock.patch.object(univariate, "_by_operations", wraps=univariate._by_operations) as by_operations:
+        found = kl_by_integral(p, q)[0]
+    for call in by_operations.call_args_list:
+        assert call.args[2] is not None
+        assert len(call.args[2]) <= 1
+    torch.testing.assert_close(found, by_torch(p, q)[0], rtol=1e-10, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "truth"),
+    [
+        # By mpmath's quadrature with 40 digits at the stored numbers.
+        (
+            d.Gamma(t(2.5), t(0.625)),
+            d.MixtureSameFamily(d.Categorical(logits=t(-0.75, -0.625)), d.Normal(t(-0.625, 2.375), t(0.75, 0.6875))),
+            8.4280971476343602786,
+        ),
+        (
+            d.FisherSnedecor(t(8.75), t(11.75)),
+            d.MixtureSameFamily(d.Categorical(logits=t(-0.4375, -1.0)), d.Normal(t(-0.25, 1.625), t(1.25, 1.1875))),
+            0.70954155139753634068,
+        ),
+    ],
+)
+def test_the_error_contains_the_truth_between_components(p: Distribution, q: Distribution, truth: float) -> None:
+    """Where one component takes over from the other the logarithm of a mixture bends, close to the real axis."""
+    for value, error in (kl_by_integral(p, q), by_torch(p, q)):
+        assert abs(value.item() - truth) <= 1e-11 * truth
+        assert abs(value.item() - truth) <= error.item()
+
+
+def test_a_map_with_numbers_is_recorded_when_it_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And for these numbers only."""
+    monkeypatch.setattr(programs, "_sights", {})
+    monkeypatch.setattr(programs, "_known", {})
+
+    def mapped(shift: float) -> Distribution:
+        return d.TransformedDistribution(d.Normal(t(0.2, 1.0), t(1.1, 0.3)), [maps.AffineTransform(shift, 0.5)])
+
+    q = d.Cauchy(t(0.0, 1.0), t(1.0, 2.0))
+    expected = by_torch(mapped(0.25), q)[0]
+    found = [kl_by_integral(mapped(0.25), q)[0] for _ in range(8)]
+    assert programs._known
+    for value in found:
+        torch.testing.assert_close(value, expected, rtol=1e-12, atol=0)
+    assert univariate._by_programs(mapped(0.75), q) is None
+    torch.testing.assert_close(kl_by_integral(mapped(0.75), q)[0], by_torch(mapped(0.75), q)[0], rtol=1e-12, atol=0)

@@ -3,8 +3,8 @@
 Sixteen nodes a panel integrate polynomials up to degree 31, and they give the integrand's Legendre coefficients up to
 degree 15. From degree 8–11 to degree 12–15 the coefficients of a smooth integrand fall by some factor; more than four
 times that far on is degree 32, where the error begins. What falls slowest may have just come to light, so twice the
-factor is taken. At an unresolved corner they hardly fall, and no accident makes four of them small at once. A factor of
-8 keeps the estimate above the error there.
+factor is taken, and not less than what the fall from degree 12–13 to degree 14–15 says. At an unresolved corner they
+hardly fall, and no accident makes four of them small at once. A factor of 8 keeps the estimate above the error there.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def _polynomials() -> list[list[float]]:
 
 
 _RULE = gauss_legendre(ORDER)
-_NODES, _LOG_WEIGHTS = Constants(_RULE.nodes), Constants([math.log(weight) for weight in _RULE.weights])
-_POLYNOMIALS, _OUTERMOST = Constants(_polynomials()), _RULE.weights[0]
+NODES, LOG_WEIGHTS = Constants(_RULE.nodes), Constants([math.log(weight) for weight in _RULE.weights])
+POLYNOMIALS, _OUTERMOST = Constants(_polynomials()), _RULE.weights[0]
 
 
 def place_nodes(edges: Tensor) -> Nodes:
@@ -82,7 +82,7 @@ def place_nodes(edges: Tensor) -> Nodes:
     # A panel of no width has no weight, and no derivative.
     some = width > 0
     log_width = torch.where(some, torch.log(torch.where(some, width, 1.0)), -torch.inf)
-    at, log_weight = low + width * _NODES.like(edges), log_width + _LOG_WEIGHTS.like(edges)
+    at, log_weight = low + width * NODES.like(edges), log_width + LOG_WEIGHTS.like(edges)
     return Nodes(at.flatten(-2), log_weight.flatten(-2))
 
 
@@ -94,9 +94,11 @@ def integrate(weighted: Tensor) -> Integral:
     weighted = weighted.reshape(*weighted.shape[:-1], weighted.shape[-1] // ORDER, ORDER)
     still = weighted.detach()
     size = still.abs().sum((-1, -2))
-    middle, last = (part.amax(-1) for part in torch.split((still @ _POLYNOMIALS.like(still)).abs(), 4, dim=-1))
-    pace = 2 * last / middle.clamp_min(torch.finfo(size.dtype).tiny)
-    panel_error = 8 * last * pace.clamp_max(1.0) ** 4
+    parts = torch.split((still @ POLYNOMIALS.like(still)).abs(), [4, 2, 2], dim=-1)
+    middle, before, last = (part.amax(-1) for part in parts)
+    tiny, top = torch.finfo(size.dtype).tiny, torch.maximum(before, last)
+    pace = torch.maximum(2 * top / middle.clamp_min(tiny), (last / before.clamp_min(tiny)) ** 2)
+    panel_error = 8 * top * pace.clamp_max(1.0) ** 4
     ends = torch.stack([still[..., 0, 0], still[..., -1, -1]], -1).abs() / _OUTERMOST
     error = panel_error.sum(-1) + 512 * torch.finfo(size.dtype).eps * size
     return Integral(weighted.sum(-1), size, error, panel_error, ends)

@@ -20,15 +20,15 @@ from kullback.integrate.constants import Constants
 _FAR = [1.5, 3.0, 4.5, 6.0, *(3.0 * k for k in range(3, 12))]
 _NEAR = 8
 # Ratios of distances and widths stay within the number range.
-_NARROWEST = 1e-250
+NARROWEST = 1e-250
 # What is e^−38 times the largest value leaves nothing in the sixteenth digit.
-_NEGLIGIBLE = 38.0
+NEGLIGIBLE = 38.0
 # By how much the logarithm of an integrand changes over a unit of T.
-_FALL = 12.0
+FALL = 12.0
 # The range of an argument in which a function of it turns, and how much of it a unit of T may hold.
-_TURNED, _TURN = 16.0, 4.0
+TURNED, TURN = 16.0, 4.0
 # The largest fall between two rungs that is believed.
-_STEEPEST = 6e4
+STEEPEST = 6e4
 
 
 class Panels(NamedTuple):
@@ -38,18 +38,18 @@ class Panels(NamedTuple):
     stretched: Tensor
 
 
-_OUTER = Constants([-math.sinh(t) for t in reversed(_FAR)] + [math.sinh(t) for t in _FAR])
-_INNER = Constants([k / _NEAR for k in range(-_NEAR, _NEAR + 1)])
+OUTER = Constants([-math.sinh(t) for t in reversed(_FAR)] + [math.sinh(t) for t in _FAR])
+INNER = Constants([k / _NEAR for k in range(-_NEAR, _NEAR + 1)])
 
 
 def ladder(centres: Tensor, widths: Tensor) -> Panels:
     """Points at distances from every mark that grow geometrically; marks are the last dimension."""
     low, high = torch.aminmax(centres, dim=-1, keepdim=True)
     reach = widths.amax(-1, keepdim=True) + (high - low)
-    widths = torch.maximum(widths, _NARROWEST * reach)
-    steps = torch.sinh(torch.asinh(reach / widths).unsqueeze(-1) * _INNER.like(centres))
+    widths = torch.maximum(widths, NARROWEST * reach)
+    steps = torch.sinh(torch.asinh(reach / widths).unsqueeze(-1) * INNER.like(centres))
     near = (centres.unsqueeze(-1) + widths.unsqueeze(-1) * steps).flatten(-2)
-    far = low + (high - low) / 2 + reach * _OUTER.like(centres)
+    far = low + (high - low) / 2 + reach * OUTER.like(centres)
     at = torch.cat([near, far], -1).sort(dim=-1).values
     offset = (at.unsqueeze(-2) - centres.unsqueeze(-1)) / widths.unsqueeze(-1)
     grown = torch.copysign(torch.log1p(offset.abs()), offset).diff(dim=-1).amax(-2).cumsum(-1)
@@ -90,15 +90,15 @@ def falling(rungs: Panels, log_size: Tensor, argument: Tensor | None = None) -> 
     top = log_size.amax(-1, keepdim=True)
     # Where there is nothing at all, a component of no weight, any range will do.
     log_size = torch.where(top == -math.inf, 0.0, log_size)
-    floor = torch.where(top == -math.inf, 0.0, top) - _NEGLIGIBLE
+    floor = torch.where(top == -math.inf, 0.0, top) - NEGLIGIBLE
     keep = log_size >= floor
     count = keep.shape[-1]
     index = torch.arange(count, device=keep.device)
     first = torch.where(keep, index, count).amin(-1, keepdim=True)
     last = torch.where(keep, index, -1).amax(-1, keepdim=True)
-    change = torch.maximum(log_size, floor).diff(dim=-1).abs() / _FALL
+    change = torch.maximum(log_size, floor).diff(dim=-1).abs() / FALL
     if argument is not None and argument.shape[-1] > 1:  # one that is constant has no nodes
-        change = torch.maximum(change, argument.clamp(-_TURNED, _TURNED).diff(dim=-1).abs() / _TURN)
+        change = torch.maximum(change, argument.clamp(-TURNED, TURNED).diff(dim=-1).abs() / TURN)
     grown = torch.maximum(rungs.stretched.diff(dim=-1), change).cumsum(-1)
     stretched = torch.nn.functional.pad(grown, (1, 0))
     return Span(
@@ -116,8 +116,8 @@ def tightened(span: Span, log_size: Tensor) -> Span:
     at, top = span.rungs.at, log_size.amax(-1, keepdim=True)
     for outer, step in ((span.first, 1), (span.last, -1)):
         inner = (outer + step).clamp(0, at.shape[-1] - 1)
-        near, far = (torch.log1p((top - log_size.gather(-1, i)).clamp(0.0, _STEEPEST)) for i in (inner, outer))
-        part = ((math.log1p(_NEGLIGIBLE) - near) / (far - near)).nan_to_num(1.0, 1.0, 1.0).clamp(0.0, 1.0)
+        near, far = (torch.log1p((top - log_size.gather(-1, i)).clamp(0.0, STEEPEST)) for i in (inner, outer))
+        part = ((math.log1p(NEGLIGIBLE) - near) / (far - near)).nan_to_num(1.0, 1.0, 1.0).clamp(0.0, 1.0)
         y0, y1 = at.gather(-1, inner), at.gather(-1, outer)
         at = at.scatter(-1, outer, y0 + (y1 - y0) * torch.where(far > near, part, 1.0))
     return span._replace(rungs=Panels(at, span.rungs.stretched))

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-ABI_VERSION = 8
+ABI_VERSION = 9
 
 _FILE_NAMES = {"win32": "libkullback_native.dll", "darwin": "libkullback_native.dylib"}
 
@@ -87,7 +87,8 @@ def _declare(library: ctypes.CDLL) -> None:
     for pair in (*pairs, *dirichlet, *matrices):
         pair.argtypes = [ctypes.c_char_p]
     library.kullback_transpose_lower.argtypes = [long, long, long, pointer, pointer]
-    for program in (library.kullback_program_opcode, library.kullback_program_check, library.kullback_program_run):
+    programs = library.kullback_program_opcode, library.kullback_program_check, library.kullback_program_run
+    for program in (*programs, library.kullback_integral_run):
         program.argtypes = [ctypes.c_char_p]
 
 

@@ -22,10 +22,9 @@ from kullback.kernels.levels import is_plain, tracer_active, transform_active
 from kullback.kernels.pair_ops import common_count, lay_out
 
 _DTYPES = {torch.float64: 0, torch.float32: 1}
-_MOST = 12  # inputs, and outputs
-_HEAD = struct.Struct(f"={6 + _MOST}q")
-_CALL = struct.Struct(f"={5 + 5 * _MOST}q")
-_ABSENT, _UNWANTED = (0, 0, 0), (0, 1)
+MOST = 40  # inputs, and outputs
+_FORMULA = 12  # of a formula with its gradient
+_HEAD = struct.Struct(f"={6 + MOST}q")
 _PARALLEL_FROM = 16384  # elements
 _CODES = {"special": 1000, "pair": 2000, "slopes": 3000}
 
@@ -56,6 +55,8 @@ class Program:
     ) -> None:
         self.graph, self.value, self.gradients = graph, value, gradients
         self.parts, self.formula = parts, formula
+        if len(gradients) > _FORMULA:
+            raise TooLargeError
         self.forward = Packed(graph, [value], len(gradients))
         self._backward: dict[tuple[bool, ...], Packed] = {}
 
@@ -150,7 +151,7 @@ class Packed:
     def __init__(self, graph: Graph, outputs: Sequence[int], inputs: int) -> None:
         library = _native.library()
         assert library is not None
-        if inputs > _MOST or len(outputs) > _MOST:
+        if inputs > MOST or len(outputs) > MOST:
             raise TooLargeError
         order = graph.needed(outputs)
         numbers = [node for node in order if graph.nodes[node][0] == "number"]
@@ -160,13 +161,16 @@ class Packed:
         pair = _single_pair(graph, outputs, inputs)
         self.is_one_pair = pair >= 0
         head = _HEAD.pack(
-            *(inputs, len(numbers), count, len(words), len(outputs), *found, *[0] * (_MOST - len(found))),
+            *(inputs, len(numbers), count, len(words), len(outputs), *found, *[0] * (MOST - len(found))),
             pair,
         )
         self._bytes = head + struct.pack(f"={len(constants)}d{len(words)}i", *constants, *words)
         self._buffer = ctypes.create_string_buffer(self._bytes, len(self._bytes))
         self.address = ctypes.addressof(self._buffer)
         self.inputs, self.outputs = inputs, len(outputs)
+        # What is not there is null.
+        absent, unwanted = 24 * (MOST - inputs), 16 * (MOST - len(outputs))
+        self._call = struct.Struct(f"=5q{3 * inputs}q{absent}x{2 * len(outputs)}q{unwanted}x")
         self._run = library.kullback_program_run
         self.entry = ctypes.cast(library.kullback_program_run, ctypes.c_void_p).value or 0
         status = library.kullback_program_check(self._buffer)
@@ -175,14 +179,7 @@ class Packed:
     def run(self, dtype: torch.dtype, rows: int, columns: int, operands: Sequence[int], outputs: Sequence[int]) -> None:
         """Evaluate all elements: address and strides per operand, address and stride per output."""
         threads = torch.get_num_threads() if rows * columns >= _PARALLEL_FROM else 1
-        packed = _CALL.pack(
-            *(self.address, _DTYPES[dtype], rows, columns, threads),
-            *operands,
-            *_ABSENT * (_MOST - self.inputs),
-            *outputs,
-            *_UNWANTED * (_MOST - self.outputs),
-        )
-        if self._run(packed):
+        if self._run(self._call.pack(self.address, _DTYPES[dtype], rows, columns, threads, *operands, *outputs)):
             raise RuntimeError("a recorded program refused its arguments")
 
 

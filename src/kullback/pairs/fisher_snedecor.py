@@ -23,11 +23,13 @@ from torch import Tensor
 from torch.distributions import FisherSnedecor
 
 from kullback.integrate.gauss_kronrod import panels
+from kullback.kernels.pointwise import Pointwise
 from kullback.pairs.parameters import read
 from kullback.pairs.products import sum_of_products
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.pairs.second_order import keeps_digits
+from kullback.pairs.visible import surely
 from kullback.special import binet, binet_bregman, expm1mx, log1pmx
 
 # e^(−48) of p's mass is left out.
@@ -46,11 +48,16 @@ def kl_fisher_snedecor_fisher_snedecor(p: FisherSnedecor, q: FisherSnedecor) -> 
     given = [df / 2 for df in (*read(p, "df1", "df2"), *read(q, "df1", "df2"))]
     a, b, alpha, beta = torch.broadcast_tensors(*given)  # type: ignore[no-untyped-call]
     v, kronrod, gauss = _nodes(*(value.detach() for value in (a, b, alpha, beta)))
-    own, other, rise = _levels(v, *(value.unsqueeze(-1) for value in (a, b, alpha, beta)))
+    columns = [value.unsqueeze(-1) for value in (a, b, alpha, beta)]
+    own, other = _level(v, *columns[:2]), _level(v, *columns[2:])
     density = torch.exp(_log_constant(a, b).unsqueeze(-1) - own)
+    gap = sum_of_products((alpha, b), (-beta, a)) / (alpha + beta) / (a + b)
+    rise = _rise(v, *columns, gap.unsqueeze(-1))
     constant = _constant_difference(a, b, alpha, beta)
     far, coarse = ((weight * density * rise).sum(-1) - constant for weight in (kronrod, gauss))
     apart = keeps_digits(far, (kronrod * density * rise.abs()).sum(-1) + constant.abs())
+    if surely(apart):
+        return far, (far - coarse).detach().abs()
     log_q_over_p = torch.where(apart.unsqueeze(-1), 0.0, constant.unsqueeze(-1) - rise)
     # Where p has no mass any more q may have some: there φ is taken of both densities, not of their ratio.
     beyond = log_q_over_p > 1
@@ -62,16 +69,23 @@ def kl_fisher_snedecor_fisher_snedecor(p: FisherSnedecor, q: FisherSnedecor) -> 
     return value, error
 
 
-def _levels(v: Tensor, a: Tensor, b: Tensor, alpha: Tensor, beta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """K of p and of q, and ΔK: by its formula, or as their difference where that has the smaller terms."""
+@Pointwise
+def _level(v: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """K, by which the density of v falls."""
+    phi_success, phi_failure, _ = _powers(v, a, b)
+    return a * phi_success + b * phi_failure
+
+
+@Pointwise
+def _rise(v: Tensor, a: Tensor, b: Tensor, *given: Tensor) -> Tensor:
+    """ΔK, by its formula, or as a difference where that has the smaller terms; w_q − w is given, too."""
+    alpha, beta, gap = given
     phi_success, phi_failure, ratio = _powers(v, a, b)
     other_success, other_failure, _ = _powers(v, alpha, beta)
-    both = alpha + beta
-    gap = sum_of_products((alpha, b), (-beta, a)) / both / (a + b)
     own, other = a * phi_success + b * phi_failure, alpha * other_success + beta * other_failure
-    grown, turned = (alpha - a) * phi_success + (beta - b) * phi_failure, both * log1pmx(gap * ratio)
-    direct = (own + other).detach() < grown.detach().abs() + turned.detach().abs()
-    return own, other, torch.where(direct, other - own, grown + turned)
+    grown = (alpha - a) * phi_success + (beta - b) * phi_failure
+    turned = (alpha + beta) * log1pmx(gap * ratio)
+    return torch.where(own + other < grown.abs() + turned.abs(), other - own, grown + turned)
 
 
 def _powers(v: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:

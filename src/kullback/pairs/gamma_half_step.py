@@ -12,6 +12,7 @@ from torch import Tensor
 from kullback._core.gauss_legendre import gauss_legendre
 from kullback._core.special._precision import horner
 from kullback._core.special.polygamma import BINET_SERIES
+from kullback.kernels.pointwise import Pointwise
 
 _RAISE = 12
 SERIES = [-2 * (1 - 4.0**-k) * c for k, c in enumerate(BINET_SERIES, start=1)]
@@ -21,6 +22,7 @@ _SLOPE_SERIES = [-(2 * k + 1) * c for k, c in enumerate(SERIES)]
 _RULE = gauss_legendre(8)
 
 
+@Pointwise
 def log_half_step(x: Tensor) -> Tensor:
     """log[Γ(x+½)/(Γ(x)·√x)], about −1/(8x)."""
     low = x < _RAISE
@@ -33,6 +35,7 @@ def log_half_step(x: Tensor) -> Tensor:
     return series + torch.where(low, torch.log(product), 0.0)
 
 
+@Pointwise
 def half_step_slope(x: Tensor) -> Tensor:
     """ψ(x+½) − ψ(x) − 1/(2x) > 0, about 1/(8x²)."""
     inverse = 1 / (x + _RAISE)

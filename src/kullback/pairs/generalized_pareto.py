@@ -25,11 +25,13 @@ from torch.distributions import Distribution
 
 from kullback._core.special._double_double import two_difference, two_product
 from kullback.integrate.gauss_kronrod import panels
+from kullback.kernels.pointwise import Pointwise
 from kullback.pairs.parameters import read
 from kullback.pairs.products import log_quotient, sum_of_products
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.pairs.second_order import keeps_digits
+from kullback.pairs.visible import surely
 from kullback.special import expm1mx, log1pmx
 
 # e^(−75) of p's mass is left out: second order in a relative difference of 1e-14 is still well above it.
@@ -67,6 +69,10 @@ class _Pair(NamedTuple):
         """Beside a last dimension of nodes."""
         return _Pair(*(field.unsqueeze(-1) for field in self))
 
+    def numbers(self) -> tuple[Tensor, ...]:
+        """All fields, a truth as 1."""
+        return tuple(field.to(self.x.dtype) for field in self)
+
 
 def kl_generalized_pareto_generalized_pareto(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
     """See the head of this file; infinite elements are computed as if q were p."""
@@ -93,6 +99,7 @@ if hasattr(distributions, "GeneralizedPareto"):  # newer than the oldest torch s
     )(kl_generalized_pareto_generalized_pareto)
 
 
+@Pointwise
 def _beyond_upper_end(m: Tensor, s: Tensor, x: Tensor, n: Tensor, t: Tensor, y: Tensor) -> Tensor:  # noqa: PLR0917
     """ξ_p·σ_q + ξ_p·ξ_q·(μ_p − μ_q) − ξ_q·σ_p, with the products' rounding errors."""
     (xy, xy_low), (gap, gap_low) = two_product(x, y), two_difference(m, n)
@@ -114,18 +121,20 @@ def _compare(m: Tensor, s: Tensor, x: Tensor, n: Tensor, t: Tensor, y: Tensor) -
 
 def _divergence(pair: _Pair, equal: Tensor) -> tuple[Tensor, Tensor]:
     at, kronrod, gauss, last = _nodes(pair)
-    tilt, _ = _tilt(pair.columns(), at)
-    fall = torch.exp(-at)
-    far, coarse = ((weight * fall * tilt).sum(-1) - pair.log_r for weight in (kronrod, gauss))
-    apart = keeps_digits(far, (kronrod * fall * tilt.abs()).sum(-1) + pair.log_r.abs())
+    tilt, fall = _tilt_at(at, *pair.columns().numbers()), torch.exp(-at)
+    weighted = fall * tilt
+    far, coarse = ((weight * weighted).sum(-1) - pair.log_r for weight in (kronrod, gauss))
+    apart = keeps_digits(far, (kronrod * weighted.detach().abs()).sum(-1) + pair.log_r.abs())
     # q is exponential and p close to having no mean: the integral runs far out, and is elementary.
     heavy = (pair.y == 0) & (pair.x > 0.9)
     thin = torch.where(heavy, pair.x, 0.0)
     elementary = pair.d - pair.log_r - (1 + thin) + (1 + pair.rise) / (1 - thin)
+    if surely(apart | heavy):
+        return torch.where(heavy, elementary, far), torch.where(heavy, 0.0, (far - coarse).detach().abs())
     log_q_over_p = torch.where(apart.unsqueeze(-1), 0.0, pair.log_r.unsqueeze(-1) - tilt)
     second = fall * expm1mx(log_q_over_p)
     below = -torch.expm1(-_exponent(pair.y, pair.d))
-    excess = _tilt(pair.columns(), last.unsqueeze(-1))[1].squeeze(-1)
+    excess = _excess_at(last, *pair.numbers())
     above = torch.exp(-last) * torch.expm1(-torch.where(equal | apart, 0.0, excess))
     # The last term may be negative by rounding where nothing else is left; a clamp would lose the slopes at equality.
     near = (kronrod * second).sum(-1) + below + above
@@ -170,6 +179,20 @@ def _nodes(pair: _Pair) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return at, kronrod, gauss, middle + _REACH
 
 
+@Pointwise
+def _tilt_at(at: Tensor, *numbers: Tensor) -> Tensor:
+    """The first of `_tilt`, of `_Pair.numbers`."""
+    pair = _Pair(*numbers)
+    return _tilt(pair._replace(same=pair.same != 0), at)[0]
+
+
+@Pointwise
+def _excess_at(at: Tensor, *numbers: Tensor) -> Tensor:
+    """The second of `_tilt`."""
+    pair = _Pair(*numbers)
+    return _tilt(pair._replace(same=pair.same != 0), at)[1]
+
+
 def _tilt(pair: _Pair, at: Tensor) -> tuple[Tensor, Tensor]:
     """Log r − log q/p, that is ΔE + (1 + ξ_q)·(G − E), and G − E itself."""
     x, y = pair.x, pair.y
@@ -201,7 +224,8 @@ def _log_gap(pair: _Pair, at: Tensor, wanted: Tensor) -> Tensor:
     rising = torch.where(up, x * at, 1.0)
     opened = torch.log(-torch.expm1(-rising) + torch.where(up, pair.over_c, 1.0) * torch.exp(-rising))
     log_kappa = torch.log(torch.where(down & (pair.kappa > 0), pair.kappa, 1.0))
-    closed = torch.nn.functional.softplus(log_kappa - torch.where(down, x * at, 0.0), threshold=40.0)
+    grown = log_kappa - torch.where(down, x * at, 0.0)
+    closed = torch.logaddexp(grown, torch.zeros_like(grown))
     return torch.where(near, close, torch.where(x > 0, opened, closed))
 
 

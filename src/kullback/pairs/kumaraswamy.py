@@ -131,16 +131,13 @@ def kl_kumaraswamy_beta(p: Kumaraswamy, q: Beta) -> tuple[Tensor, Tensor]:
     means = [(weight * shifts).sum(-1) - base for weight in (kronrod, gauss)]
     far, coarse = (terms[0] + terms[1] + (beta - 1) * mean - constant for mean in means)
     size = constant.abs() + terms[0].abs() + terms[1].abs() + ((beta - 1) * means[0]).abs()
-    apart = keeps_digits(far, size).unsqueeze(-1)
+    apart = keeps_digits(far, size)
     if surely(apart):
         return far, (far - coarse).detach().abs()
-    length, v, shift, density = _at_nodes(s, theta.unsqueeze(-1), b.unsqueeze(-1))
-    x, y, first = (value.unsqueeze(-1) for value in (b, beta, by_first))
-    ends = torch.where(first, (y - x) * v + (y - 1) * shift, (y - 1) * (v + shift) - (x - 1) * v)
-    log_q_over_p = constant.unsqueeze(-1) - slope.unsqueeze(-1) * length - ends
-    second = density * expm1mx(torch.where(apart, 0.0, log_q_over_p))
-    value = torch.where(apart.squeeze(-1), far, (kronrod * second).sum(-1))
-    error = torch.where(apart.squeeze(-1), far - coarse, ((kronrod - gauss) * second).sum(-1)).detach().abs()
+    columns = theta, b, beta, slope, constant, by_first.to(b.dtype), apart.to(b.dtype)
+    second = _weighted_rest(s, *(value.unsqueeze(-1) for value in columns))
+    value = torch.where(apart, far, (kronrod * second).sum(-1))
+    error = torch.where(apart, far - coarse, ((kronrod - gauss) * second).sum(-1)).detach().abs()
     return value, error
 
 
@@ -156,6 +153,16 @@ def _weighted_shift(s: Tensor, theta: Tensor, b: Tensor) -> Tensor:
     """G − v under the density of s; with θ added for b < 1."""
     _, _, shift, density = _at_nodes(s, theta, b)
     return density * (shift + torch.where(b >= 1, 0.0, theta))
+
+
+@Pointwise
+def _weighted_rest(s: Tensor, theta: Tensor, b: Tensor, beta: Tensor, *given: Tensor) -> Tensor:
+    """φ(log q/p) under the density of s; 0 where it is skipped."""
+    slope, constant, by_first, skipped = given
+    length, v, shift, density = _at_nodes(s, theta, b)
+    first, other = (beta - b) * v + (beta - 1) * shift, (beta - 1) * (v + shift) - (b - 1) * v
+    log_q_over_p = constant - slope * length - torch.where(by_first != 0, first, other)
+    return density * expm1mx(torch.where(skipped != 0, 0.0, log_q_over_p))
 
 
 def _log_beta_excess(x: Tensor, y: Tensor) -> Tensor:

@@ -30,6 +30,7 @@ from torch.nn.functional import logsigmoid
 
 from kullback._core.special._derivatives import attach, split_point
 from kullback.integrate.log_axis import broadcast, integrate_log_axis
+from kullback.kernels.pointwise import Pointwise
 from kullback.pairs.outcomes import (
     Chance,
     chance,
@@ -121,16 +122,23 @@ def _of_equal_mean(r_p: Tensor, r_q: Tensor, p: Chance) -> tuple[Tensor, Tensor]
     seen = log_odds > _LEAST
     log_odds = torch.where(seen, log_odds, 0.0)
     log_mean = log_odds + torch.log(r_p)
-    excess = r_q - r_p
     # Where the mean is far above q's count, small t of no interest to e^(−r_q t) would carry the first form.
     plain = (r_q > 4 * r_p) & (log_mean < torch.log(r_q) + 10)
+    given = r_p, r_q, log_odds, log_mean, plain.to(r_p.dtype)
 
     def integrand(t: Tensor) -> Tensor:
-        return torch.where(seen, _weight(t, r_p, r_q, excess, plain) * _balance(t, r_p, log_odds, log_mean), 0.0)
+        return torch.where(seen, _at(t, *given), 0.0)
 
     low = -torch.log(torch.maximum(r_p, r_q)) - _LEFT
     high = _RIGHT - torch.log(torch.minimum(r_p, r_q))
     return integrate_log_axis(integrand, low.squeeze(-1), high.squeeze(-1), _INTERVALS)
+
+
+@Pointwise
+def _at(t: Tensor, r_p: Tensor, r_q: Tensor, *given: Tensor) -> Tensor:
+    """The integrand of the module's formula."""
+    log_odds, log_mean, plain = given
+    return _weight(t, r_p, r_q, r_q - r_p, plain != 0) * _balance(t, r_p, log_odds, log_mean)
 
 
 def _weight(t: Tensor, r_p: Tensor, r_q: Tensor, excess: Tensor, plain: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from torch.distributions import RelaxedBernoulli
 from torch.distributions.relaxed_bernoulli import LogitRelaxedBernoulli
 
 from kullback._core.special._derivatives import attach, split_point
+from kullback.kernels.pointwise import Pointwise
 from kullback.pairs.outcomes import chance, difference_of_log_odds, kl_of_tilt
 from kullback.pairs.parameters import read
 from kullback.pairs.ratios import log_ratio
@@ -68,6 +69,9 @@ def kl_relaxed_bernoulli_relaxed_bernoulli(p: RelaxedBernoulli, q: RelaxedBernou
     return kl_logit_relaxed_bernoulli_logit_relaxed_bernoulli(p.base_dist, q.base_dist)
 
 
+_tilted = Pointwise(kl_of_tilt)
+
+
 def _equal_temperatures(delta: Tensor) -> Tensor:
     """δ coth(δ/2) − 2, with x = δ/2: slope (sinh 2x − 2x)/(2 sinh²x), curvature (x coth x − 1)/sinh²x."""
     point, step = split_point(delta)
@@ -110,7 +114,7 @@ def _any_temperatures(temperatures: tuple[Tensor, Tensor], a: Tensor, delta: Ten
     logistic = _STEP * index
     weight = _STEP * torch.sigmoid(logistic) * torch.sigmoid(-logistic)
     tilts = scale_less_one.unsqueeze(-1) * logistic + offset.unsqueeze(-1)
-    terms = 2 * weight * kl_of_tilt(logistic, tilts)
+    terms = 2 * weight * _tilted(logistic, tilts)
     fine, coarse = terms.sum(-1), 2 * terms[..., ::2].sum(-1)
     core = expm1mx(log_scale) + fine
     # 2(c − 1) − (1 + c) log c, third-order small at c = 1.

@@ -33,6 +33,7 @@ from torch import Tensor
 from torch.distributions import Normal, StudentT
 
 from kullback._core.special._precision import horner
+from kullback.kernels.pointwise import Pointwise
 from kullback.pairs.gamma_half_step import SERIES, half_step_difference, half_step_slope, log_half_step
 from kullback.pairs.parameters import read
 from kullback.pairs.ratios import log_ratio
@@ -195,16 +196,8 @@ def _by_frullani(pair: _Pair) -> tuple[Tensor, Tensor]:
     kappa_less_one = torch.where(own, kappa - 1, rise)
     log_kappa = torch.where(own, torch.log(kappa), torch.log1p(rise))
     node, weight = _frullani_nodes(df_p.detach(), ratio.detach(), rise.detach(), eta)
-    n, r, d2, e, k = (x.unsqueeze(-1) for x in (df_p, ratio, shift * shift, eta, kappa))
-    twice = 2 * node
-    ahead, slow = twice / n, torch.log1p(twice * r)
-    log_ahead = torch.log1p(ahead)
-    pulled = torch.log1p(ahead * (r * d2 / (1 + twice * r)) / (1 + ahead))
-    lead = torch.where(
-        e > 0, torch.log1p(k * ahead) - log_ahead, torch.log1p(kappa_less_one.unsqueeze(-1) * (ahead / (1 + ahead)))
-    )
-    excess = (n * (pulled - lead) + slow - e * (lead + log_ahead)) / 2
-    terms = torch.exp(-(slow + n * (log_ahead + pulled)) / 2) * torch.expm1(excess) * weight
+    given = df_p, ratio, shift * shift, eta, kappa, kappa_less_one
+    terms = _frullani_at(node, weight, *(x.unsqueeze(-1) for x in given))
     mean_log = log_kappa + terms.sum(-1)
     coarse = 2 * terms[..., ::2].sum(-1) - terms.sum(-1)
     own_mean_log = half_step_slope(df_p / 2) + 1 / df_p
@@ -212,6 +205,19 @@ def _by_frullani(pair: _Pair) -> tuple[Tensor, Tensor]:
     normaliser = log_half_step(df_p / 2) - log_half_step(df_q / 2)
     value = normaliser - log_scales + factor * own_mean_log + (df_q + 1) / 2 * mean_log
     return value, (df_q + 1) / 2 * coarse.abs()
+
+
+@Pointwise
+def _frullani_at(node: Tensor, weight: Tensor, *given: Tensor) -> Tensor:
+    """What Frullani's integral of log Y has at a node."""
+    n, r, d2, e, k, less_one = given
+    twice = 2 * node
+    ahead, slow = twice / n, torch.log1p(twice * r)
+    log_ahead = torch.log1p(ahead)
+    pulled = torch.log1p(ahead * (r * d2 / (1 + twice * r)) / (1 + ahead))
+    lead = torch.where(e > 0, torch.log1p(k * ahead) - log_ahead, torch.log1p(less_one * (ahead / (1 + ahead))))
+    excess = (n * (pulled - lead) + slow - e * (lead + log_ahead)) / 2
+    return torch.exp(-(slow + n * (log_ahead + pulled)) / 2) * torch.expm1(excess) * weight
 
 
 def _frullani_nodes(df: Tensor, ratio: Tensor, rise: Tensor, eta: Tensor) -> tuple[Tensor, Tensor]:

@@ -30,6 +30,7 @@ from torch.nn.functional import logsigmoid
 
 from kullback._core.special._double_double import two_product
 from kullback.integrate.log_axis import broadcast, integrate_log_axis
+from kullback.kernels.pointwise import Pointwise
 from kullback.pairs.outcomes import Chance, Known, kl_of_tilt, kl_per_trial, minus_log_failure
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.visible import surely
@@ -103,17 +104,19 @@ def _of_many_failures(n: Tensor, missing: Tensor, p: Chance) -> tuple[Tensor, Te
     log_p1 = p.log_success() if p.logits else torch.log(p1.clamp_min(1e-200))
     low, high = -torch.log(n) - _LEFT, _RIGHT - torch.log(n * p0).clamp_max(0.0)
     n, missing, p1, p0, given, log_p1 = (x.unsqueeze(-1) for x in (n, missing, p1, p0, given, log_p1))
-    poisson = missing.isinf()
+    return integrate_log_axis(lambda t: _many_failures_at(t, n, missing, given, p1, p0, log_p1), low, high, _INTERVALS)
+
+
+@Pointwise
+def _many_failures_at(t: Tensor, *given: Tensor) -> Tensor:
+    """The integrand by H."""
+    n, missing, log_odds, p1, p0, log_p1 = given
+    poisson = missing == math.inf
     m = torch.where(poisson, 1.0, missing)
-    plain = missing > 4 * n
-
-    def integrand(t: Tensor) -> Tensor:
-        balance = _balance(t, n, given, p1, p0)
-        share = torch.where(poisson, 1.0, -torch.expm1(-m * t))
-        slope = m * t * torch.exp((n + 1) * (log_p1 - t)) / (p0 - p1 * torch.expm1(-t))
-        return torch.where(plain, share * balance, slope - expm1mx(-m * t) * balance)
-
-    return integrate_log_axis(integrand, low, high, _INTERVALS)
+    balance = _balance(t, n, log_odds, p1, p0)
+    share = torch.where(poisson, 1.0, -torch.expm1(-m * t))
+    slope = m * t * torch.exp((n + 1) * (log_p1 - t)) / (p0 - p1 * torch.expm1(-t))
+    return torch.where(missing > 4 * n, share * balance, slope - expm1mx(-m * t) * balance)
 
 
 def _balance(t: Tensor, n: Tensor, log_odds: Tensor, p1: Tensor, p0: Tensor) -> Tensor:
@@ -159,14 +162,18 @@ def _of_few_failures(n: Tensor, big: Tensor, p: Chance, many: Tensor) -> tuple[T
 
 def _concavity(n: Tensor, missing: Tensor, p: Chance, failures: Tensor) -> tuple[Tensor, Tensor]:
     """I of the module's formula; `missing` is m, inf for a Poisson."""
-    given, n_, m_, failures_ = (x.unsqueeze(-1) for x in (p.as_logits().given, n, missing, failures))
+    given = [x.unsqueeze(-1) for x in (p.as_logits().given, n, missing, failures)]
+    low, high = -torch.log(failures + 1) - _LEFT, torch.full_like(n, _RIGHT)
+    return integrate_log_axis(lambda t: _concavity_at(t, *given), low, high, _INTERVALS)
 
-    def integrand(t: Tensor) -> Tensor:
-        flat = torch.where(m_.isinf(), 1.0, -torch.expm1(-torch.where(m_.isinf(), 1.0, m_) * t))
-        excess = n_ * kl_of_tilt(given, t)
-        small = excess < 1
-        near = torch.exp(-(failures_ + 1) * t) * torch.expm1(torch.where(small, excess, 0.0))
-        far = torch.exp(-t) * (torch.exp(excess - failures_ * t) - torch.exp(-failures_ * t))
-        return torch.where(small, near, far) * flat / -torch.expm1(-t)
 
-    return integrate_log_axis(integrand, -torch.log(failures + 1) - _LEFT, torch.full_like(n, _RIGHT), _INTERVALS)
+@Pointwise
+def _concavity_at(t: Tensor, log_odds: Tensor, n: Tensor, missing: Tensor, failures: Tensor) -> Tensor:
+    """The integrand of I."""
+    poisson = missing == math.inf
+    flat = torch.where(poisson, 1.0, -torch.expm1(-torch.where(poisson, 1.0, missing) * t))
+    excess = n * kl_of_tilt(log_odds, t)
+    small = excess < 1
+    near = torch.exp(-(failures + 1) * t) * torch.expm1(torch.where(small, excess, 0.0))
+    far = torch.exp(-t) * (torch.exp(excess - failures * t) - torch.exp(-failures * t))
+    return torch.where(small, near, far) * flat / -torch.expm1(-t)

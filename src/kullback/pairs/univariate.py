@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from kullback._core.shapes import joint_shape
+from kullback.integrate.recorded import Found
 from kullback.pairs import support
 from kullback.pairs.densities import describable, in_family
 from kullback.pairs.densities.expectation import NOWHERE as _NOWHERE
@@ -29,7 +30,7 @@ from kullback.pairs.densities.meeting import log_weight as _log_weight
 from kullback.pairs.densities.meeting import seen_from
 from kullback.pairs.densities.nesting import as_mixture
 from kullback.pairs.densities.placing import sharpness
-from kullback.pairs.densities.programs import Programmed, UnforeseenError, programs_for
+from kullback.pairs.densities.programs import Layout, Programs, programs_for
 from kullback.pairs.dispatch import infinite_everywhere
 from kullback.pairs.registry import Rule, answer_generally
 from kullback.pairs.visible import at_most, hidden, surely
@@ -53,21 +54,26 @@ def kl_by_integral(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
         native = _by_programs(p, q)
         if native is not None:
             return native
-    pieces = pieces_of(p, q)
+    return _by_operations(p, q, None)
+
+
+def _by_operations(p: Distribution, q: Distribution, some: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Value and error by torch's operations, of all elements or of those with an index."""
+    pieces = pieces_of(p, q, some)
     infinite = is_infinite(pieces)
     if isinstance(infinite, bool) or hidden() or infinite.ndim == 0 or not bool(infinite.any()):
         if infinite is True or (isinstance(infinite, Tensor) and surely(infinite)):
-            return _all_infinite(p, q)
-        value, error = _finite(pieces, p, q, None)
+            return _all_infinite(p, q, some)
+        value, error = _finite(pieces, p, q, some)
         infinite = (value > _HUGE) | infinite
         return torch.where(infinite, math.inf, value.clamp_min(0.0)), torch.where(infinite, 0.0, error)
-    whole = _all_infinite(p, q)
+    whole = _all_infinite(p, q, some)
     if bool(infinite.all()):
         return whole
     # An integral that diverges would be refined in vain.
     index = (~infinite).flatten().nonzero().squeeze(-1)
     assert pieces.part is not None
-    value, error = _finite(pieces.part(index), p, q, index)
+    value, error = _finite(pieces.part(index), p, q, index if some is None else some[index])
     value = torch.where(value > _HUGE, math.inf, value.clamp_min(0.0))
     pairs = zip(whole, (value, error), strict=True)
     found = [a.to(b.dtype).expand(infinite.numel()).index_copy(0, index, b).reshape(infinite.shape) for a, b in pairs]
@@ -81,46 +87,65 @@ def _by_programs(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor] | No
     layout = None if first is None or 0 in batch else first.layout(p, q, batch)
     if first is None or layout is None:
         return None
-    finite = layout.infinite == 0
-    try:
-        index = None if bool(finite.all()) else finite.nonzero().squeeze(-1)
-        problem = Programmed(first, layout)
+    wanted = layout.infinite == 0
+    if layout.foreseen is not None:
+        wanted &= layout.foreseen
+    if bool(wanted.all()):
+        elements = None
+        value, error, lost = _finite_by_programs(p, q, first, layout, None)
+    else:
+        elements = wanted.nonzero().squeeze(-1)
         value, error = torch.full_like(layout.infinite, math.inf), torch.zeros_like(layout.infinite)
-        if index is None:
-            value, error = _finite_by_programs(p, q, problem, None)
-        elif len(index):
-            part = _finite_by_programs(p, q, problem.part(index), index)
-            value, error = (whole.index_copy(0, index, some) for whole, some in zip((value, error), part, strict=True))
-    except UnforeseenError:
-        return None
+        lost = torch.zeros_like(wanted) if layout.foreseen is None else ~layout.foreseen
+        if len(elements):
+            some = _finite_by_programs(p, q, first, layout, elements)
+            value, error = (
+                whole.index_copy(0, elements, part) for whole, part in zip((value, error), some, strict=False)
+            )
+            lost = lost.index_copy(0, elements, some[2])
+    if bool(lost.any()):
+        if bool(lost.all()):
+            return None
+        index = lost.nonzero().squeeze(-1)
+        pairs = zip((value, error), _by_operations(p, q, index), strict=True)
+        value, error = (whole.index_copy(0, index, part) for whole, part in pairs)
     return value.reshape(batch), error.reshape(batch)
 
 
 def _finite_by_programs(
-    p: Distribution, q: Distribution, problem: Programmed, index: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """Value and error of the elements with an index, or all."""
-    plain = integral_over(problem, first_order, apart=True)
+    p: Distribution, q: Distribution, first: Programs, layout: Layout, elements: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Value and error of the elements with an index, or all; and which of them no program holds."""
+    plain = first.integral(layout, elements)
     value, error = plain.value, plain.error + ROUNDING * plain.noise
-    near = _near(plain, error)
+    lost = (plain.state > 1) | value.isnan()
+    same = layout.same if elements is None else layout.same.index_select(0, elements)
+    near = _near(plain, error) & ~lost
+    # The second form by programs does not know what p leaves out of q.
+    lost = lost | (near & (same == 0)) if as_mixture(p) is None else lost | near
+    near = near & ~lost
     if bool(near.any()):
-        # The parameters' own differences say more than two densities, and programs do not know what p leaves out of q.
-        if closable(p, q) or bool((near & (problem.layout.same == 0)).any()):
-            raise UnforeseenError
         close = near.nonzero().squeeze(-1)
-        second = programs_for(p, q, second_order, size_of_both, follow_q=True)
-        batch = joint_shape(p.batch_shape, q.batch_shape)
-        layout = None if second is None else second.layout(p, q, batch)
-        if second is None or layout is None:
-            raise UnforeseenError
-        problem = Programmed(second, layout).part(close if index is None else index[close])
-        found = integral_over(problem, second_order, follow_q=True)
-        steep = sharpness(pieces_of(p, q, close if index is None else index[close]))
-        value, error = value.index_copy(0, close, found.value), error.index_copy(0, close, second_error(found, steep))
-    if bool(value.isnan().any()):
-        raise UnforeseenError
+        index = close if elements is None else elements[close]
+        found = _close_by_programs(p, q, index)
+        if found is None:
+            lost = lost | near
+        else:
+            steep = sharpness(pieces_of(p, q, index))
+            value = value.index_copy(0, close, found.value)
+            error = error.index_copy(0, close, second_error(found, steep))
+            lost = lost.index_copy(0, close, (found.state > 1) | found.value.isnan())
     infinite = value > _HUGE
-    return torch.where(infinite, math.inf, value.clamp_min(0.0)), torch.where(infinite, 0.0, error)
+    return torch.where(infinite, math.inf, value.clamp_min(0.0)), torch.where(infinite, 0.0, error), lost
+
+
+def _close_by_programs(p: Distribution, q: Distribution, elements: Tensor) -> Found | None:
+    """The second form of these elements; None if there is no program of it."""
+    second = programs_for(p, q, second_order, size_of_both, follow_q=True, closely=closable(p, q))
+    layout = None if second is None else second.layout(p, q, joint_shape(p.batch_shape, q.batch_shape))
+    if second is None or layout is None or layout.foreseen is not None:
+        return None
+    return second.integral(layout, elements)
 
 
 size_of_p = functools.partial(log_size_of, follow_q=False)
@@ -140,12 +165,14 @@ def _finite(pieces: Pieces, p: Distribution, q: Distribution, index: Tensor | No
     return _closer(pieces_of(p, q, index, closely=closable(p, q)), near, value, error, beyond)
 
 
-def _all_infinite(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
+def _all_infinite(p: Distribution, q: Distribution, some: Tensor | None) -> tuple[Tensor, Tensor]:
     value = infinite_everywhere(p, q)
+    if some is not None:
+        value = value.new_full((len(some),), math.inf)
     return value, torch.zeros_like(value)
 
 
-def _near(plain: Expectation, error: Tensor) -> Tensor:
+def _near(plain: Expectation | Found, error: Tensor) -> Tensor:
     """Where the second form keeps more digits: r averages to next to nothing, or its roundings are no longer small."""
     value = plain.value.detach()
     rounded = (error.detach() > ROUNDED * value) & (value < MODERATE)
@@ -194,7 +221,7 @@ def _closer(
     return result[0], result[1]
 
 
-def second_error(close: Expectation, sharpness: Tensor | float = 0.0) -> Tensor:
+def second_error(close: Expectation | Found, sharpness: Tensor | float = 0.0) -> Tensor:
     """The slope of φ at r, averaged over p, is at most √(2·KL) for small r."""
     slope = torch.sqrt(2 * close.value.detach().clamp_min(0.0)) + torch.finfo(close.value.dtype).eps
     return close.error + ROUNDING * slope * (1 + close.noise + sharpness)

@@ -17,8 +17,8 @@ from kullback.pairs.densities.tails import Tail
 from kullback.pairs.support import Bound
 from kullback.pairs.visible import at_most
 
-# The log-drop of a density that is 0: beyond anything a weight can make up for.
-_NOWHERE = 1e7
+# The drop of a density that is 0, and its logarithm: beyond anything a weight can make up for.
+ABSENT, FARTHEST = 1e100, 1e7
 # In parts of an end: what a map may have rounded a point by that is next to it.
 _ROUNDED = 1e-15
 # The logarithm of a weight that is none.
@@ -45,8 +45,8 @@ def describe_mixture(given: Given, describe: Callable[[Given], Law]) -> Law:
             drop = log_drop = torch.zeros_like(level + log_share)
         assert drop is not None
         if outside is not None:
-            drop = torch.where(outside, 1e100, drop)
-            log_drop = torch.where(outside, _NOWHERE, log_drop)
+            drop = torch.where(outside, ABSENT, drop)
+            log_drop = torch.where(outside, FARTHEST, log_drop)
         # What every component drops by is left out of the sum, so that its logarithm exists.
         absent = log_share == -math.inf
         least = torch.where(absent, math.inf, drop).amin(-2, keepdim=True)
@@ -123,10 +123,10 @@ def _joint(tails: list[Tail], present: Tensor) -> list[Tail]:
         least = exponent.amin(-2, keepdim=True)
         rate = torch.where(exponent == least, torch.as_tensor(tail.rate), math.inf).amin(-2)
         joined.append(Tail(tail.kind, least.squeeze(-2), rate, where=there.any(-2)))
-    return [_unless_heavier(tail, joined) for tail in joined]
+    return [unless_heavier(tail, joined) for tail in joined]
 
 
-def _unless_heavier(tail: Tail, tails: list[Tail]) -> Tail:
+def unless_heavier(tail: Tail, tails: list[Tail]) -> Tail:
     """The tail where no heavier one stands beside it."""
     mask = tail.where
     for other in tails:

@@ -9,50 +9,52 @@ begin at the same place); where it does not hold it says NaN, and the integral i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution, TransformedDistribution
+from torch.distributions import Distribution, MixtureSameFamily, TransformedDistribution
 from torch.distributions.transforms import Transform, _InverseTransform
 
-from kullback.integrate import Span, falling, ladder
+from kullback.integrate.recorded import Found, Placed, RecordedIntegral
 from kullback.kernels import native
 from kullback.kernels.levels import is_plain
-from kullback.kernels.program import TooLargeError
+from kullback.kernels.program import MOST, TooLargeError
 from kullback.kernels.recorder import LENGTH, RefusedError
-from kullback.pairs.densities.describe import describe, in_family
+from kullback.pairs.densities.describe import in_family
 from kullback.pairs.densities.inclusion import outside, same_ends
-from kullback.pairs.densities.placing import Pieces, Sample, evaluate, located, without_idle
+from kullback.pairs.densities.log_ratio import close_ratio
+from kullback.pairs.densities.placing import Pieces, Sample, evaluate, located
+from kullback.pairs.densities.point import Point
+from kullback.pairs.densities.sides import MixedSide, OneOf, Side, columns_of, side_of
 from kullback.pairs.densities.transformed import FOLLOWED
-from kullback.pairs.densities.watch import MOST, Points, Split, Watch, cut, guarded
+from kullback.pairs.densities.watch import Points, Split, Watch, cut, guarded
 from kullback.pairs.parameters import gives_logits, working
-from kullback.pairs.recording import Example
 
 Integrand = Callable[[Sample], Tensor]
 # How many times in a row a plain form must have failed at least before it is not tried any more.
 _MEMORY = 8
+# Structures with numbers in them are recorded when they were seen this often, and not more of them than this.
+_RARE, _MOST_SIGHTS = 4, 256
+_OWN = 2  # the side whose parameters have a dimension of components
 
 
 class Layout(NamedTuple):
-    """What the parameters say, one row per element.
+    """What the parameters say, one column per element, or per component of it.
 
     Attributes:
-        centres: Places of marks in the coordinate of the nodes.
-        widths: Their widths.
-        kinks: Places of kinks.
+        table: Places of marks in the coordinate of the nodes, their widths, kinks, and what programs take.
         infinite: 1 where the integral is infinite by its ends or tails, else 0.
         same: 1 where both supports agree, else 0.
-        rest: What the other programs take of the parameters.
+        foreseen: Whether what held in the example holds here; None if it does everywhere.
+        components: How many columns each element has: the components of a mixture p, or 1.
     """
 
-    centres: Tensor
-    widths: Tensor
-    kinks: Tensor
+    table: Tensor
     infinite: Tensor
     same: Tensor
-    rest: Sequence[Tensor]
+    foreseen: Tensor | None
+    components: int
 
 
 class Programs:
@@ -64,99 +66,124 @@ class Programs:
         integrand: What is integrated over p.
         log_size: How large that may be.
         follow_q: Whether the integrand is of the size of q, too.
+        closely: Whether it is told log-ratios that are made of differences of parameters.
     """
 
     def __init__(
-        self, p: Distribution, q: Distribution, integrand: Integrand, log_size: Integrand, *, follow_q: bool
+        self,
+        p: Distribution,
+        q: Distribution,
+        integrand: Integrand,
+        log_size: Integrand,
+        *,
+        follow_q: bool,
+        closely: bool,
     ) -> None:
-        examples = Example(p), Example(q)
-        leaves = [leaf for example in examples for leaf in example.leaves.values()]
-        names = [
-            (side, path, None if leaf.dim() < 2 else column)
-            for side, example in enumerate(examples)
-            for path, leaf in example.leaves.items()
-            for column in range(leaf.shape[1] if leaf.dim() == 2 else 1)
-        ]
+        mixed = isinstance(p, MixtureSameFamily)
+        own = OneOf(p) if isinstance(p, MixtureSameFamily) else None
+        sides = [side_of(p), side_of(q), *([] if own is None else [own])]
+        leaves = [leaf for side in sides for leaf in side.leaves]
+        inputs = columns_of(sides)
         y = torch.linspace(-2.0, 2.0, LENGTH, dtype=torch.float64).unsqueeze(-1)
         weight = torch.zeros_like(y)
         with torch.no_grad(), Watch() as watch:
             for tensor in (*leaves, y, weight):
                 watch.input(tensor)
-            laws = [describe(example.law, _lift) for example in examples]
-            pieces = Pieces(laws[0], laws[1], laws[0], None, frozen=True)
+            laws = [side.describe(_lift) for side in sides]
+            ratio = _close_ratio(sides) if closely else None
+            share = None if own is None else _lift(own.log_share)
+            pieces = Pieces(laws[0], laws[1], laws[-1 if mixed else 0], share, frozen=True, log_ratio=ratio)
             if laws[0].unsure or laws[1].unsure:
                 raise RefusedError("a map that is known by its values only")
             centres, widths = located(pieces, follow_q=follow_q)
-            kinks = [laws[0].chart.coordinate(kink) for law in laws for kink in law.kinks]
+            kinks = pieces.kinks()
             zero, one = torch.zeros_like(y), torch.ones_like(y)
             answers = outside(pieces), same_ends(pieces)
             infinite, same = (torch.where(x, one, zero) if isinstance(x, Tensor) else zero + int(x) for x in answers)
+            if share is not None:  # a component of no weight does not count
+                infinite = torch.where(share == -torch.inf, zero, infinite)
             always = list(watch.guards)
             sample = evaluate(pieces, y, weight)
-            sizes, ratio = log_size(sample), sample.log_p - sample.log_q.total()
+            sizes, argument = log_size(sample), sample.log_p - sample.log_q.total()
             careful = _terms(sample, integrand)
             in_general = list(watch.guards)
             watch.optimistic = True
             plain = _terms(evaluate(pieces, y, weight), integrand)
             watch.optimistic = False
-            graph, at = watch.graph, Points(watch.graph, len(names))
+            graph, at = watch.graph, Points(watch.graph, len(inputs))
             found = [watch.columns(x) for x in (centres, widths)]
             self.marks, self.kinks = len(found[0]), len(kinks)
             facts = [*found[0], *found[1], *(n for kink in kinks for n in watch.columns(kink))]
             facts += [watch.columns(infinite)[0], watch.columns(same)[0]]
             facts = guarded(graph, facts, always)
-            self._size = Split(graph, guarded(graph, _firsts(watch, (sizes, ratio)), in_general), at)
-            self._careful = Split(graph, guarded(graph, _firsts(watch, careful), in_general), at)
-            self._plain = Split(graph, guarded(graph, _firsts(watch, plain), watch.guards), at)
+            parts = [
+                Split(graph, guarded(graph, _firsts(watch, (sizes, argument)), in_general), at),
+                Split(graph, guarded(graph, _firsts(watch, plain), watch.guards), at),
+                Split(graph, guarded(graph, _firsts(watch, careful), in_general), at),
+            ]
         self._lead = 0
         self._facts = len(facts)
-        needs = list(dict.fromkeys([*self._size.needs, *self._careful.needs, *self._plain.needs]))
-        self._place = {n: i for i, n in enumerate(needs)}
+        needs = list(dict.fromkeys(node for part in parts for node in part.needs))
+        place = {n: self._facts + i for i, n in enumerate(needs)}
+        placed = [Placed(part.program, [place[node] for node in part.needs]) for part in parts]
+        self._integral = RecordedIntegral(*placed, marks=self.marks, kinks=self.kinks, follows=follow_q)
         every = [*facts, *needs]
         used = [node for node in graph.needed(every) if graph.nodes[node][0] == "input"]
         self._layout = [cut(graph, every[i : i + MOST], used) for i in range(0, len(every), MOST)]
-        self._get = [_Getter(*names[graph.nodes[node][1]]) for node in used]
+        self._rows = len(every)
+        self._get = [inputs[graph.nodes[node][1]] for node in used]
+        self._mixed = mixed
 
     def layout(self, p: Distribution, q: Distribution, batch: torch.Size) -> Layout | None:
-        """What the parameters say; None if they are not ordinary tensors, or what held in the example does not."""
-        tensors = [getter(p, q) for getter in self._get]
+        """What the parameters say; None if they are not ordinary tensors."""
+        sides = p, q, p
+        tensors = [get(sides[at]) for at, get in self._get]
         followed = torch.is_grad_enabled()
         if any(not is_plain(tensor) or (followed and tensor.requires_grad) for tensor in tensors):
             return None
+        components = p.component_distribution.batch_shape[-1] if isinstance(p, MixtureSameFamily) else 1
+        if self._mixed:
+            batch = torch.Size([*batch, components])
+            tensors = [t if at == _OWN else t.unsqueeze(-1) for t, (at, _) in zip(tensors, self._get, strict=True)]
         flat = [working(tensor).expand(batch).reshape(-1) for tensor in tensors]
-        count, columns = flat[0].shape[0], []
+        count = flat[0].shape[0]
         operands = [number for tensor in flat for number in (tensor.data_ptr(), 0, tensor.stride(0))]
+        table = flat[0].new_empty(self._rows, count)
+        begin, step = table.data_ptr(), 8 * count
         for program in self._layout:
-            out = flat[0].new_empty(program.outputs, count)
-            program.run(out.dtype, 1, count, operands, [n for row in out for n in (row.data_ptr(), 1)])
-            columns.append(out)
-        found = columns[0] if len(columns) == 1 else torch.cat(columns)
-        facts, rest = found[: self._facts], found[self._facts :]
-        if bool(facts.isnan().any()):
-            return None
-        marks, kinks = self.marks, self.kinks
-        table = facts[: 2 * marks + kinks].T
-        ends = facts[2 * marks + kinks :]
-        return Layout(
-            table[:, :marks], table[:, marks : 2 * marks], table[:, 2 * marks :], ends[0], ends[1], list(rest.unbind(0))
-        )
+            program.run(
+                table.dtype, 1, count, operands, [n for k in range(program.outputs) for n in (begin + k * step, 1)]
+            )
+            begin += program.outputs * step
+        facts = table[: self._facts]
+        lost, infinite, same = facts.isnan().any(0), facts[-2], facts[-1]
+        if components > 1:
+            lost = lost.reshape(-1, components).any(-1)
+            infinite, same = (part.reshape(-1, components).amax(-1) for part in (infinite, same))
+        return Layout(table, infinite, same, ~lost if bool(lost.any()) else None, components)
 
-    def sizes(self, layout: Layout, y: Tensor) -> tuple[Tensor, Tensor]:
-        """How large the integrand may be at these points, as a logarithm, and log p/q; one row per element."""
-        size, ratio = self._size(self._place, layout.rest, y, None)
-        return size, ratio
-
-    def terms(self, layout: Layout, y: Tensor, log_weight: Tensor) -> tuple[Tensor, Tensor]:
-        """The integrand times the weight, and the weight times what its roundings are relative to."""
-        # The plain form is tried as long as it holds more often than not.
+    def integral(self, layout: Layout, elements: Tensor | None) -> Found:
+        """The integral of all elements, or of those with an index."""
+        count = layout.components
+        columns = elements
+        if elements is not None and count > 1:
+            columns = (elements.unsqueeze(-1) * count + torch.arange(count)).flatten()
+        # The plain form is tried first as long as it holds more often than not.
+        found = self._integral(layout.table, columns, plain_first=self._lead >= 0)
         if self._lead >= 0:
-            term, noise = self._plain(self._place, layout.rest, y, log_weight)
-            held = not bool(term.isnan().any())
+            held = float((found.state == 0).sum()) * 2 > len(found.state)
             self._lead = min(self._lead + 1, _MEMORY) if held else self._lead - 1
-            if held:
-                return term, noise
-        term, noise = self._careful(self._place, layout.rest, y, log_weight)
-        return term, noise
+        if count == 1:
+            return found
+        value, size, error, noise, state = (part.reshape(-1, count) for part in found[:5])
+        return Found(value.sum(-1), size.sum(-1), error.sum(-1), noise.sum(-1), state.amax(-1), None)
+
+
+def _close_ratio(sides: Sequence[Side | MixedSide | OneOf]) -> Callable[[Point], Tensor]:
+    p, q = sides[:2]
+    if not (isinstance(p, Side) and isinstance(q, Side)):
+        raise RefusedError("mixtures that are close")
+    return close_ratio(p.law, q.law, _lift)
 
 
 def _terms(sample: Sample, integrand: Integrand) -> tuple[Tensor, Tensor]:
@@ -172,77 +199,34 @@ def _lift(tensor: Tensor) -> Tensor:
     return tensor.reshape(LENGTH, 1)
 
 
-class _Getter:
-    """A parameter of p (side 0) or of q, or one of several along its last dimension."""
+class Constant(NamedTuple):
+    """A number that is part of what is recorded."""
 
-    def __init__(self, side: int, path: str, column: int | None) -> None:
-        self._side, self._get, self._column = side, attrgetter(path), column
-
-    def __call__(self, *sides: Distribution) -> Tensor:
-        tensor: Tensor = self._get(sides[self._side])
-        return tensor if self._column is None else tensor.select(-1, self._column)
+    value: float
 
 
-class UnforeseenError(Exception):
-    """The parameters are not of the kind that the programs were recorded for."""
+_sights: dict[tuple[object, ...], int] = {}
 
 
-class Programmed(NamedTuple):
-    """An integral of two families, for `expectation.integral_over`.
-
-    Attributes:
-        programs: What is done.
-        layout: What the parameters say.
-    """
-
-    programs: Programs
-    layout: Layout
-
-    @property
-    def log_share(self) -> None:
-        """No mixture."""
-
-    @property
-    def frozen(self) -> bool:
-        """No derivatives."""
-        return True
-
-    @property
-    def in_chunks(self) -> bool:
-        """A program goes through nodes in blocks of its own."""
+def _worthwhile(key: tuple[object, ...]) -> bool:
+    """Whether a structure with numbers of its own has been seen often enough; a recording costs dozens of integrals."""
+    if len(_sights) >= _MOST_SIGHTS and key not in _sights:
         return False
-
-    def part(self, index: Tensor, component: Tensor | None = None, /) -> Programmed:
-        """The same for some elements."""
-        del component
-        centres, widths, kinks, infinite, same = (part.index_select(0, index) for part in self.layout[:5])
-        rest = [value.index_select(0, index) for value in self.layout.rest]
-        return Programmed(self.programs, Layout(centres, widths, kinks, infinite, same, rest))
-
-    def spanned(self, log_size: Integrand, *, follow_q: bool) -> tuple[Span, Tensor]:
-        """A ladder over all marks with the part of it that matters, and the log-size of the integrand at the rungs."""
-        del log_size
-        rungs = ladder(*without_idle(self.layout.centres, self.layout.widths))
-        size, ratio = self.programs.sizes(self.layout, rungs.at)
-        if bool(size.isnan().any()):
-            raise UnforeseenError
-        return falling(rungs, size, ratio if follow_q else None), size
-
-    def kinks(self) -> list[Tensor]:
-        """Coordinates at which a density has no derivative."""
-        return list(torch.split(self.layout.kinks, 1, dim=-1)) if self.programs.kinks else []
-
-    def terms(self, f: Integrand, at: Tensor, log_weight: Tensor) -> tuple[Tensor, Tensor]:
-        """The integrand times the weight of its node, and what its roundings are relative to."""
-        del f
-        return self.programs.terms(self.layout, at, log_weight)
+    _sights[key] = _sights.get(key, 0) + 1
+    return _sights[key] > _RARE
 
 
 _known: dict[tuple[object, ...], Programs | None] = {}
 
 
 def programs_for(
-    p: Distribution, q: Distribution, integrand: Integrand, log_size: Integrand, *, follow_q: bool
+    p: Distribution,
+    q: Distribution,
+    integrand: Integrand,
+    log_size: Integrand,
+    *,
+    follow_q: bool,
+    closely: bool = False,
 ) -> Programs | None:
     """The programs for two objects; None if there are none."""
     sides = _structure(p), _structure(q)
@@ -250,9 +234,11 @@ def programs_for(
         return None
     key = (*sides, integrand)
     if key not in _known:
+        if "Constant(" in repr(sides) and not _worthwhile(key):
+            return None
         try:
             with torch.inference_mode(mode=False):
-                _known[key] = Programs(p, q, integrand, log_size, follow_q=follow_q)
+                _known[key] = Programs(p, q, integrand, log_size, follow_q=follow_q, closely=closely)
         except (RefusedError, TooLargeError):
             _known[key] = None
     return _known[key]
@@ -262,6 +248,8 @@ def _structure(distribution: Distribution) -> tuple[object, ...] | None:
     """What a description depends on besides parameters."""
     if in_family(distribution):
         return type(distribution), gives_logits(distribution)
+    if type(distribution) is MixtureSameFamily:
+        return _structure_of_mixture(distribution)
     if type(distribution) is not TransformedDistribution:
         return None
     base = _structure(distribution.base_dist)
@@ -271,10 +259,18 @@ def _structure(distribution: Distribution) -> tuple[object, ...] | None:
     return None if any(found is None for found in maps) else (TransformedDistribution, *maps, base)
 
 
+def _structure_of_mixture(mixture: MixtureSameFamily) -> tuple[object, ...] | None:
+    component = mixture.component_distribution
+    inner = _structure(component) if in_family(component) and not component.event_shape else None
+    return None if inner is None else (MixtureSameFamily, component.batch_shape[-1], inner)
+
+
 def _structure_of_map(transform: Transform) -> tuple[object, ...] | None:
-    """Its class; None for a map that a recording could not follow, or whose numbers it would take for constants."""
+    """Its class and its numbers; None for a map that a recording could not follow, or with tensors, not seen by it."""
     if isinstance(transform, _InverseTransform):
         inner = _structure_of_map(transform.inv)
         return None if inner is None else ("inverse", inner)
-    has_numbers = any(not name.startswith("_") for name in vars(transform))
-    return None if has_numbers or type(transform) not in FOLLOWED else (type(transform),)
+    numbers = {name: value for name, value in vars(transform).items() if not name.startswith("_")}
+    if type(transform) not in FOLLOWED or not all(isinstance(value, int | float) for value in numbers.values()):
+        return None
+    return type(transform), *(Constant(value) for value in numbers.values())

@@ -11,6 +11,7 @@ import math
 import torch
 from torch import Tensor
 
+from kullback.kernels.pointwise import Pointwise
 from kullback.pairs.visible import hidden
 from kullback.special import binet, kl_div
 
@@ -45,6 +46,11 @@ def deviance(x: Tensor, mean: Tensor, gap: Tensor | None = None) -> Tensor:
         if not hidden():
             return kl_div(x, mean)
         gap = x - mean
+    return _deviance_of_gap(x, mean, gap)
+
+
+@Pointwise
+def _deviance_of_gap(x: Tensor, mean: Tensor, gap: Tensor) -> Tensor:
     total = x + mean
     near = gap.abs() < 0.1 * total
     v = torch.where(near, gap / total, 0.0)

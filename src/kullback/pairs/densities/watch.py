@@ -11,13 +11,11 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from kullback.kernels.graph import Graph
-from kullback.kernels.program import Packed, TooLargeError
+from kullback.kernels.program import MOST, Packed, TooLargeError
 from kullback.kernels.recorder import LENGTH, Recorder, RefusedError
 from kullback.pairs.visible import Assuming
 
-# Inputs and outputs of one program; nodes and their weights are two of the inputs.
-MOST = 12
-_WIDEST = 24
+_WIDEST = 96
 # What operations cost, in additions.
 _COSTS = {"special": 20, "pair": 50, "exp": 4, "expm1": 5, "log": 5, "log1p": 6, "pow": 20, "sigmoid": 5, "sin": 20}
 
@@ -96,6 +94,7 @@ class Split:
 
     Attributes:
         needs: The nodes of the graph that it takes, points and weights left out.
+        program: Of those, of points and of their weights.
     """
 
     def __init__(self, graph: Graph, outputs: Sequence[int], at: Points) -> None:
@@ -114,23 +113,7 @@ class Split:
         }
         given |= {node for node in outputs if node not in moving and graph.number(node) is None}
         self.needs = _fewer(graph, given, MOST - 2)
-        self._program = cut(graph, outputs, [*self.needs, *points])
-
-    def __call__(self, place: dict[int, int], given: Sequence[Tensor], y: Tensor, log_weight: Tensor | None) -> Tensor:
-        """The outputs at rows of points, one row per element; `place` says where in `given` a needed node is."""
-        rows, columns = y.shape
-        operands: list[int] = []
-        for node in self.needs:
-            value = given[place[node]].expand(rows)
-            operands += (value.data_ptr(), value.stride(0), 0)
-        y = y.contiguous()
-        weight = y.new_zeros(1) if log_weight is None else log_weight.contiguous()
-        steps = (0, 0) if log_weight is None else (columns, 1)
-        operands += (y.data_ptr(), columns, 1, weight.data_ptr(), *steps)
-        out = y.new_empty(self._program.outputs, rows, columns)
-        pointers = [n for part in out for n in (part.data_ptr(), 1)]
-        self._program.run(out.dtype, rows, columns, operands, pointers)
-        return out
+        self.program = cut(graph, outputs, [*self.needs, *points])
 
 
 def _fewer(graph: Graph, given: set[int], most: int) -> list[int]:

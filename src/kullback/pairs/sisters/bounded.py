@@ -18,6 +18,7 @@ from kullback.kernels.row_op import RowOp
 from kullback.pairs.densities import describable
 from kullback.pairs.densities.count_mixture import countable
 from kullback.pairs.dispatch import kl_divergence
+from kullback.pairs.portions import in_portions
 from kullback.pairs.sisters.atoms import atoms_of, rows_of
 from kullback.pairs.sisters.counts import both_countable, counts_of, sum_of
 from kullback.pairs.sisters.f_integral import distance, f_divergence
@@ -91,8 +92,7 @@ def bounded(p: Distribution, q: Distribution, divergence: Bounded) -> Tensor:
             return _capped(atoms.sum_of(divergence.term), divergence.most)
         if describable(p) and describable(q):
             by_integral = divergence.integral or functools.partial(f_divergence, term=divergence.term)
-            value, apart = by_integral(p, q)
-            return torch.where(torch.as_tensor(apart), divergence.most, _capped(value, divergence.most))
+            return in_portions(lambda *laws: _most_where_apart(*by_integral(*laws), divergence.most), p, q)
         if both_countable(p, q):
             listed = counts_of(p, q)
             value = sum_of(p, q, divergence.term) if listed is None else listed.sum_of(divergence.term)
@@ -100,6 +100,10 @@ def bounded(p: Distribution, q: Distribution, divergence: Bounded) -> Tensor:
         return nothing_shared(p, q, divergence.most)
 
     return answer(divergence.name, p, q, formula)
+
+
+def _most_where_apart(value: Tensor, apart: Tensor | bool, most: float) -> Tensor:
+    return torch.where(torch.as_tensor(apart), most, _capped(value, most))
 
 
 def _capped(value: Tensor, most: float) -> Tensor:

@@ -11,11 +11,15 @@ from kullback.pairs.counting import sum_over
 from kullback.pairs.densities import describable
 from kullback.pairs.densities.count_mixture import countable
 from kullback.pairs.densities.expectation import Sample, integral_over, pieces_of
+from kullback.pairs.densities.programs import programs_for
 from kullback.pairs.dispatch import answer as kl_answer
 from kullback.pairs.dispatch import check_pair
 from kullback.pairs.parameters import result_dtype
+from kullback.pairs.portions import in_portions
 from kullback.pairs.sisters.entropies import formula_for
 from kullback.pairs.undefined import marked
+from kullback.pairs.univariate import size_of_p
+from kullback.pairs.visible import hidden
 
 
 def entropy(p: Distribution) -> Tensor:
@@ -40,7 +44,7 @@ def _entropy(p: Distribution, name: str) -> Tensor:
     if formula is not None:
         return formula(p)
     if describable(p):
-        return integral_over(pieces_of(p, p), _surprise).value
+        return in_portions(_by_integral, p, p)
     if countable(p):
         return sum_over(p, p, _surprise)
     raise NoRouteError(
@@ -53,6 +57,21 @@ def _entropy(p: Distribution, name: str) -> Tensor:
             else "an average of −log p(x) over samples: -p.log_prob(p.sample((n,))).mean(0)",
         )
     )
+
+
+def _by_integral(p: Distribution, _: Distribution) -> Tensor:
+    found = None if hidden() else _by_programs(p)
+    return integral_over(pieces_of(p, p), _surprise).value if found is None else found
+
+
+def _by_programs(p: Distribution) -> Tensor | None:
+    """By recorded programs; None where there are none, or what was recorded does not hold."""
+    programs = programs_for(p, p, _surprise, size_of_p, follow_q=False)
+    layout = None if programs is None or 0 in p.batch_shape else programs.layout(p, p, p.batch_shape)
+    if programs is None or layout is None or layout.foreseen is not None:
+        return None
+    found = programs.integral(layout, None)
+    return None if bool((found.state > 1).any()) else found.value.reshape(p.batch_shape)
 
 
 def _surprise(sample: Sample) -> Tensor:

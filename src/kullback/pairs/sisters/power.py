@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
@@ -15,6 +16,7 @@ from kullback.pairs.dispatch import answer as kl_answer
 from kullback.pairs.dispatch import kl_divergence
 from kullback.pairs.outcomes import chance
 from kullback.pairs.parameters import read
+from kullback.pairs.portions import in_portions
 from kullback.pairs.sisters import frame
 from kullback.pairs.sisters.atoms import atoms_of, rows_of, trial
 from kullback.pairs.sisters.bounded import nothing_shared
@@ -74,7 +76,7 @@ def renyi_of(p: Distribution, q: Distribution, alpha: float) -> Tensor | None:
     if describable(p) and describable(q):
         if alpha in (0.0, math.inf):
             return missing_mass(p, q) if alpha == 0.0 else max_divergence(p, q)
-        return renyi_by_integral(p, q, alpha)
+        return in_portions(functools.partial(renyi_by_integral, alpha=alpha), p, q)
     if both_countable(p, q):
         return _of_counts(p, q, alpha)
     return nothing_shared(p, q, math.inf)
