@@ -292,3 +292,57 @@ def test_inverses_of_different_maps_are_told_apart() -> None:
     assert logs.item() == math.inf or abs(logs.item() - logits.item()) > 0.1
     torch.testing.assert_close(scaled[0], logits, rtol=1e-12, atol=0)
     assert abs(scaled[1].item() - scaled[0].item()) > 0.1
+
+
+GAMMA = d.Gamma(t(0.3), t(1.5))
+MIRRORED = (maps.AffineTransform(0.0, -1.0), maps.ExpTransform(), maps.PowerTransform(t(0.5)))
+INVERSE_GAMMA, FISHER, STUDENT = (
+    d.InverseGamma(t(3.5), t(1.5)),
+    d.FisherSnedecor(t(5.0), t(7.0)),
+    d.StudentT(t(5.0), t(0.3), t(1.2)),
+)
+# p, the maps, q, and KL(T(p) ‖ q) = KL(p ‖ T⁻¹(q)): 30 digits of mpmath, in the coordinate log x of p or in x.
+BOTH_WAYS = {
+    "a singular end under exp and a power": (GAMMA, MIRRORED, d.Beta(t(2.0), t(3.0)), 9.16836095246206597),
+    "two singular ends": (GAMMA, MIRRORED, d.Beta(t(0.5), t(0.7)), 1.72838457592081886),
+    "exp of a heavy tail": (INVERSE_GAMMA, (maps.ExpTransform(),), INVERSE_GAMMA, 2.62404839805016693),
+    "a heavy tail against a logarithm": (STUDENT, (maps.ExpTransform(),), d.HalfCauchy(t(1.5)), 0.00506994868582578502),
+}
+
+
+@pytest.mark.parametrize("name", BOTH_WAYS)
+def test_a_map_on_one_side_is_its_inverse_on_the_other(name: str) -> None:
+    """What a map keeps of the distances to its ends decides the density there: e^−x/2 of x = 1e-40 is next to 1."""
+    p, chain, q, expected = BOTH_WAYS[name]
+    inverse = [transform.inv for transform in reversed(chain)]
+    for result in (kl_with_error(mapped(p, *chain), q), kl_with_error(p, mapped(q, *inverse))):
+        assert result.value.item() == pytest.approx(expected, rel=1e-11)
+        assert abs(result.value.item() - expected) <= result.error.item() + 1e-15
+
+
+def test_a_power_of_a_mixture_with_a_singular_end() -> None:
+    """KL(X³ ‖ Y³) of a mixture X that is singular at 1, against the plain pair."""
+    x, y = mixture([0.75, 0.25], d.Beta(t([3.4, 2.5]), t([1.5, 0.37]))), d.Beta(t(2.0), t(0.5))
+    cube = maps.PowerTransform(t(3.0))
+    plain = kl_divergence(x, y).item()
+    written = kl_divergence(mapped(x, cube), mapped(y, cube, maps.AffineTransform(t(0.0), t(1.0))))
+    assert written.item() == pytest.approx(plain, rel=1e-11)
+
+
+@pytest.mark.parametrize("scale", [t(-1.0), t([-1.0, 1.0])])
+def test_maps_whose_sign_is_not_known_beforehand(scale: Tensor) -> None:
+    """1 − U^(1/b) is a Beta(1, b), U^(1/b) a Beta(b, 1); one batch may hold both."""
+    power = mapped(d.Uniform(t(0.0), t(1.0)), maps.PowerTransform(t(1 / 0.7)))
+    shift = (1 - scale) / 2
+
+    def value(shift: Tensor, scale: Tensor) -> Tensor:
+        p = mapped(d.HalfNormal(t(1.5)), maps.AffineTransform(0.0, -1.0), maps.ExpTransform())
+        q = TransformedDistribution(power, [maps.AffineTransform(shift, scale)], validate_args=False)
+        return kl_divergence(p, q)
+
+    p = mapped(d.HalfNormal(t(1.5)), maps.AffineTransform(0.0, -1.0), maps.ExpTransform())
+    ends = torch.where(scale < 0, t(1.0), t(0.7)), torch.where(scale < 0, t(0.7), t(1.0))
+    expected = kl_divergence(p, d.Beta(*ends))
+    torch.testing.assert_close(value(shift, scale), expected, rtol=1e-11, atol=0)
+    if scale.dim():
+        torch.testing.assert_close(torch.vmap(value)(shift, scale), expected, rtol=1e-11, atol=0)

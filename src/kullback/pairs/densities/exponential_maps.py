@@ -1,4 +1,4 @@
-"""Maps that turn the line into a half-line or an interval and back: exponential, logarithm, power, sigmoid, tanh."""
+"""Maps that turn the line into a half-line or an interval and back: exponential, logarithm, sigmoid, tanh."""
 
 from __future__ import annotations
 
@@ -12,37 +12,56 @@ from kullback.pairs.densities.chart import Logit, Mark, from_end
 from kullback.pairs.densities.maps import on_line, plain_value
 from kullback.pairs.densities.point import CAP, Distance, Point
 from kullback.pairs.densities.soft import softplus
-from kullback.pairs.densities.tails import Kind, Tail
+from kullback.pairs.densities.tails import Kind, Tail, both
 from kullback.pairs.support import Bound
-from kullback.pairs.visible import surely
+from kullback.pairs.visible import at_most, surely
+
+# Ends beyond this have no image; distances below the other one are their own logarithms to the last digit.
+_REPRESENTABLE, _TINY_LOG = 600.0, -40.0
+_LN2 = math.log(2.0)
 
 
 class Exp(NamedTuple):
-    """x = e^z; `lower` is where z begins."""
+    """x = e^z; `lower` and `upper` are where z begins and ends."""
 
     lower: Bound
+    upper: Bound = math.inf
+
+    def _last(self) -> Tensor | None:
+        """The upper end, where its image is a number."""
+        return self.upper if isinstance(self.upper, Tensor) and at_most(self.upper, _REPRESENTABLE) else None
 
     def push(self, point: Point) -> Point:
-        """From z to x: the distance to 0 is known, and that to the image of the lower end."""
+        """From z to x: the distance to 0 is known, or that to the image of the lower end, and of the upper end."""
         z = plain_value(point)
+        last = self._last()
+        below = None
+        if last is not None:
+            log = log_gap(point.log_below(last, torch.ones_like(last)))
+            below = Distance(torch.exp(last), torch.exp(last), log)
         if isinstance(self.lower, Tensor):
             zero = torch.zeros_like(self.lower)
             rise = torch.exp(point.log_above(self.lower, zero + 1).clamp_max(CAP))
             end = torch.exp(self.lower)
             log = torch.where(rise > 30, rise, torch.log(torch.expm1(rise.clamp_max(30.0)).clamp_min(1e-300)))
-            return Point(None, Distance(end, end, log), None, point.log_jacobian + z)
+            return Point(None, Distance(end, end, log), below, point.log_jacobian + z)
         zero = torch.zeros_like(z)
-        return Point(None, Distance(zero, zero + 1, z), None, point.log_jacobian + z)
+        return Point(None, Distance(zero, zero + 1, z), below, point.log_jacobian + z)
 
     def pull(self, point: Point) -> tuple[Point, Tensor]:
         """From x to z."""
         zero = torch.zeros_like(point.log_jacobian)
         z = point.log_above(zero, zero + 1)
+        last = self._last()
+        below = None
+        if last is not None:
+            one = torch.ones_like(last)
+            below = Distance(last, one, log_fall(point.log_below(torch.exp(last), torch.exp(last)), last - z))
         if not isinstance(self.lower, Tensor):
-            return on_line(z, zero), z
+            return on_line(z, zero)._replace(below=below), z
         end = torch.exp(self.lower)
         log = torch.log(softplus(point.log_above(end, end)).clamp_min(1e-300))
-        return Point(None, Distance(self.lower, torch.ones_like(end), log), None, zero), z
+        return Point(None, Distance(self.lower, torch.ones_like(end), log), below, zero), z
 
     def push_mark(self, mark: Mark) -> Mark:
         """A mark of z in x."""
@@ -78,8 +97,21 @@ class Exp(NamedTuple):
         finite = end.isfinite()
         if surely(finite):
             return [tail]
-        far = [one._replace(where=_and(one.where, ~finite)) for one in exponentiated(tail)]
-        return [tail._replace(where=_and(tail.where, finite)), *far]
+        far = [one._replace(where=both(one.where, ~finite)) for one in exponentiated(tail)]
+        return [tail._replace(where=both(tail.where, finite)), *far]
+
+
+def log_gap(log_f: Tensor) -> Tensor:
+    """log(1 − e^−f) of f given by its logarithm."""
+    gap = -torch.expm1(-torch.exp(log_f.clamp(-CAP, CAP)))
+    return torch.where(log_f < _TINY_LOG, log_f, torch.log(gap))
+
+
+def log_fall(log_g: Tensor, plain: Tensor) -> Tensor:
+    """Its inverse, log(−log(1 − g)), −log(1 − g) given plainly, too, for where g is wide."""
+    gap = torch.exp(log_g.clamp(-CAP, -_LN2))
+    fall = torch.where(log_g < -_LN2, -torch.log1p(-gap), plain)
+    return torch.where(log_g < _TINY_LOG, log_g, torch.log(fall.clamp_min(1e-300)))
 
 
 def exponentiated(tail: Tail, speed: float = 1.0) -> list[Tail]:
@@ -89,18 +121,12 @@ def exponentiated(tail: Tail, speed: float = 1.0) -> list[Tail]:
     if tail.kind == Kind.POWER:
         linear = tail.exponent == 1.0
         there = tail.where
-        slow = Tail(Kind.LOG, tail.rate / speed, where=_and(there, linear))
-        fast = Tail(Kind.LOG_SQUARE, where=_and(there, _not(linear)))
+        slow = Tail(Kind.LOG, tail.rate / speed, where=both(there, linear))
+        fast = Tail(Kind.LOG_SQUARE, where=both(there, _not(linear)))
         return [t for t, on in ((slow, linear), (fast, _not(linear))) if on is not False]
     if tail.kind == Kind.EXP:
         return [Tail(Kind.POWER, tail.rate / speed, where=tail.where)]
     return [tail]
-
-
-def _and(a: Tensor | None, b: Tensor | bool) -> Tensor | None:
-    if not isinstance(b, Tensor):
-        return a
-    return b if a is None else a & b
 
 
 def _not(a: Tensor | bool) -> Tensor | bool:
@@ -163,76 +189,35 @@ class Sigmoid(NamedTuple):
         return [tail] if isinstance(end, Tensor) else exponentiated(tail, self.speed)
 
 
-class Power(NamedTuple):
-    """x = z^exponent on z > 0, exponent of either sign."""
-
-    exponent: Tensor
-
-    def _moved(self, point: Point, exponent: Tensor) -> tuple[Distance, Tensor]:
-        zero = torch.zeros_like(exponent)
-        log = point.log_above(zero, zero + 1)
-        slope = torch.log(exponent.abs()) + (exponent - 1) * log
-        return Distance(zero, zero + 1, exponent * log), slope
-
-    def push(self, point: Point) -> Point:
-        """From z to x."""
-        above, slope = self._moved(point, self.exponent)
-        return Point(None, above, None, point.log_jacobian + slope)
-
-    def pull(self, point: Point) -> tuple[Point, Tensor]:
-        """From x to z."""
-        above, slope = self._moved(point, 1 / self.exponent)
-        return Point(None, above, None, torch.zeros_like(slope)), -slope
-
-    def _mark(self, mark: Mark, exponent: Tensor) -> Mark:
-        zero = torch.zeros_like(exponent)
-        log, width = from_end(*mark.on_line(), zero, 1.0)
-        if mark.lower is not None:
-            own = mark.lower == 0
-            log, width = torch.where(own, mark.at, log), torch.where(own, mark.width, width)
-        return Mark(exponent * torch.where(width > 0, log, 0.0), exponent.abs() * width, lower=zero)
-
-    def push_mark(self, mark: Mark) -> Mark:
-        """A mark of z in x."""
-        return self._mark(mark, self.exponent)
-
-    def pull_mark(self, mark: Mark) -> Mark:
-        """A mark of x in z."""
-        return self._mark(mark, 1 / self.exponent)
-
-    def value(self, z: Bound) -> Bound:
-        """T(z)."""
-        return torch.as_tensor(z, dtype=self.exponent.dtype, device=self.exponent.device) ** self.exponent
-
-    def back(self, x: Tensor) -> Tensor:
-        """T⁻¹(x)."""
-        return x.clamp_min(1e-300) ** (1 / self.exponent)
-
-    def tail(self, tail: Tail, *, end: Bound) -> list[Tail]:
-        """Logarithms are multiplied by the exponent, at 0 and at infinity."""
-        if tail.kind not in (Kind.LOG, Kind.POWER):
-            return [tail]
-        moved = tail._replace(exponent=tail.exponent / self.exponent.abs())
-        if not isinstance(end, Tensor):
-            return [moved]
-        at_zero = end == 0
-        return [moved._replace(where=_and(tail.where, at_zero)), tail._replace(where=_and(tail.where, ~at_zero))]
-
-
 class Logarithm(NamedTuple):
-    """x = log z on z > 0."""
+    """x = log z on z > 0; `upper` is where z ends."""
+
+    upper: Bound = math.inf
+
+    def _ends(self) -> tuple[Tensor, Tensor] | None:
+        """The upper end and its image, if they are numbers."""
+        if not isinstance(self.upper, Tensor) or not surely((self.upper > 0) & self.upper.isfinite()):
+            return None
+        return self.upper, torch.log(self.upper)
 
     def push(self, point: Point) -> Point:
         """From z to x."""
         zero = torch.zeros_like(point.log_jacobian)
         x = point.log_above(zero, zero + 1)
-        return on_line(x, point.log_jacobian - x)
+        found, ends = on_line(x, point.log_jacobian - x), self._ends()
+        if ends is None:
+            return found
+        log = log_fall(point.log_below(ends[0], ends[0]), ends[1] - x)
+        return found._replace(below=Distance(ends[1], torch.ones_like(ends[1]), log))
 
     def pull(self, point: Point) -> tuple[Point, Tensor]:
         """From x to z."""
         x = plain_value(point)
         zero = torch.zeros_like(x)
-        return Point(None, Distance(zero, zero + 1, x), None, zero), -x
+        below, ends = None, self._ends()
+        if ends is not None:
+            below = Distance(ends[0], ends[0], log_gap(point.log_below(ends[1], torch.ones_like(ends[1]))))
+        return Point(None, Distance(zero, zero + 1, x), below, zero), -x
 
     def push_mark(self, mark: Mark) -> Mark:
         """A mark of z in x."""
@@ -265,4 +250,4 @@ class Logarithm(NamedTuple):
         if not isinstance(end, Tensor):
             return [moved]
         at_zero = end == 0
-        return [moved._replace(where=_and(tail.where, at_zero)), tail._replace(where=_and(tail.where, ~at_zero))]
+        return [moved._replace(where=both(tail.where, at_zero)), tail._replace(where=both(tail.where, ~at_zero))]

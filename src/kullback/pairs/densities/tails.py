@@ -41,6 +41,13 @@ class Tail(NamedTuple):
     where: Tensor | None = None
 
 
+def both(a: Tensor | None, b: Tensor | bool) -> Tensor | None:
+    """Where two conditions hold, of which the first may be missing and the second may be known."""
+    if not isinstance(b, Tensor):
+        return a
+    return b if a is None else a & b
+
+
 def diverges(p: Tail, q: Tail) -> Tensor | bool:
     """Whether the expectation of q's growth under p's tail is infinite, at an end which both share."""
     infinite = _compare(p, q)

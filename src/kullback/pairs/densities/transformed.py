@@ -12,12 +12,13 @@ from torch.distributions import Distribution, TransformedDistribution, transform
 
 from kullback.pairs.densities.chart import Chart, Mark
 from kullback.pairs.densities.distribution_functions import distribution_function, known
-from kullback.pairs.densities.exponential_maps import Exp, Logarithm, Power, Sigmoid
+from kullback.pairs.densities.exponential_maps import Exp, Logarithm, Sigmoid
 from kullback.pairs.densities.generic_maps import Generic, ends_of, increasing
 from kullback.pairs.densities.half_line_maps import InverseOf, Softplus, Unsoftplus, Unsquash
 from kullback.pairs.densities.law import Law, LogDensity
 from kullback.pairs.densities.maps import Affine, Map
 from kullback.pairs.densities.point import Point
+from kullback.pairs.densities.power_map import Power
 from kullback.pairs.densities.reading import Given
 from kullback.pairs.parameters import number
 from kullback.pairs.support import Bound
@@ -101,12 +102,12 @@ def _map_of(transform: transforms.Transform, law: Law, given: Given) -> Map:
         known = _inverse_of(transform.inv, law, given)
         return _generic(transform, given) if known is None else known
     if isinstance(transform, transforms.ExpTransform):
-        return Exp(law.lower)
+        return Exp(law.lower, law.upper)
     if isinstance(transform, transforms.AffineTransform):
         loc, scale = (given.shaped(number(part)) for part in (transform.loc, transform.scale))
         return Affine(loc, scale, (law.lower, law.upper), _rising(transform))
     if isinstance(transform, transforms.PowerTransform):
-        return Power(given.shaped(number(transform.exponent)))
+        return Power(given.shaped(number(transform.exponent)), law.upper)
     if isinstance(transform, transforms.SoftplusTransform):
         return Softplus(law.lower)
     return _SQUASHING.get(type(transform)) or _generic(transform, given)
@@ -128,12 +129,12 @@ _SQUASHING = {transforms.SigmoidTransform: Sigmoid(0.0, 1.0, 1.0), transforms.Ta
 
 def _inverse_of(transform: transforms.Transform, law: Law, given: Given) -> Map | None:
     if isinstance(transform, transforms.ExpTransform):
-        return Logarithm()
+        return Logarithm(law.upper)
     if isinstance(transform, transforms.AffineTransform):
         loc, scale = (given.shaped(number(part)) for part in (transform.loc, transform.scale))
         return Affine(-loc / scale, 1 / scale, (law.lower, law.upper), _rising(transform))
     if isinstance(transform, transforms.PowerTransform):
-        return Power(1 / given.shaped(number(transform.exponent)))
+        return Power(1 / given.shaped(number(transform.exponent)), law.upper)
     if isinstance(transform, transforms.SoftplusTransform):
         return Unsoftplus(Softplus(-math.inf))
     squashing = _SQUASHING.get(type(transform))
