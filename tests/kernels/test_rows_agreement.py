@@ -208,7 +208,8 @@ def test_mixtures_of_disjoint_rows(name, dtype):
     a[:, 150:], b[:, :150] = -INF, -INF
     (value, *gradients), (want, *_) = both_ways(kb.Logits(a), kb.Logits(b), function=MIXTURES[name])
     torch.testing.assert_close(value, want, rtol=VALUE[dtype], atol=0)
-    assert all(g.abs().max() <= 1e-28 for g in gradients)
+    # All derivatives are alike and the gradients 0, but for what rounding leaves of their mean.
+    assert all(g.abs().max() <= (1e-28 if dtype == torch.float64 else 1e-24) for g in gradients)
 
 
 @pytest.mark.parametrize("name", MIXTURES, ids=str)

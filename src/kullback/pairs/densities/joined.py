@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from kullback.pairs.densities.law import Law, LogDensity
-from kullback.pairs.densities.mixture import ABSENT, FARTHEST, unless_heavier
+from kullback.pairs.densities.mixture import ABSENT, FARTHEST, outside_of, unless_heavier
 from kullback.pairs.densities.point import Point
 from kullback.pairs.densities.tails import Tail
 from kullback.pairs.support import Bound
@@ -27,7 +27,7 @@ def joined_law(parts: Sequence[Law], log_shares: Sequence[Tensor]) -> Law:
 
     def log_density(point: Point) -> LogDensity:
         densities = [part.log_density(point) for part in parts]
-        outside = [_outside(part, point) for part in parts]
+        outside = [outside_of(part, point) for part in parts]
         if densities[0].log_drop is None and outside[0] is None:
             return LogDensity(_log_sum([share + f.total() for share, f in zip(log_shares, densities, strict=True)]))
         found = [_with_drop(one, beyond) for one, beyond in zip(densities, outside, strict=True)]
@@ -82,15 +82,6 @@ def _reach(ends: Sequence[Bound], log_shares: Sequence[Tensor], choose: Choose, 
 
 def _moving_ends(part: Law) -> list[Tensor]:
     return [end for end in (part.lower, part.upper) if part.moving and isinstance(end, Tensor)]
-
-
-def _outside(part: Law, point: Point) -> Tensor | None:
-    found: Tensor | None = None
-    for end, sign in ((part.lower, 1.0), (part.upper, -1.0)):
-        if part.moving and isinstance(end, Tensor):
-            beyond = sign * point.standard(end, torch.ones_like(end))[0] < 0
-            found = beyond if found is None else found | beyond
-    return found
 
 
 def _tails(each: Sequence[Sequence[Tail]], log_shares: Sequence[Tensor]) -> list[Tail]:

@@ -37,7 +37,7 @@ def describe_mixture(given: Given, describe: Callable[[Given], Law]) -> Law:
     def log_density(point: Point) -> LogDensity:
         spread = point.spread()
         level, drop, log_drop = part.log_density(spread)
-        outside = _outside(part, spread)
+        outside = outside_of(part, spread)
         if log_drop is None:
             level = level if drop is None else level - drop
             if outside is None:
@@ -88,7 +88,7 @@ def _moving_ends(part: Law) -> list[Tensor]:
     return [end for end in (part.lower, part.upper) if part.moving and isinstance(end, Tensor)]
 
 
-def _outside(part: Law, point: Point) -> Tensor | None:
+def outside_of(part: Law, point: Point) -> Tensor | None:
     """Where a point lies outside a component; a point at an end that a map has rounded does not."""
     found: Tensor | None = None
     for end, sign in ((part.lower, 1.0), (part.upper, -1.0)):

@@ -24,6 +24,7 @@ from kullback.kernels.recorder import LENGTH, RefusedError
 from kullback.pairs.densities.describe import in_family
 from kullback.pairs.densities.inclusion import outside, same_ends
 from kullback.pairs.densities.log_ratio import close_ratio
+from kullback.pairs.densities.nesting import as_mixture
 from kullback.pairs.densities.placing import Pieces, Sample, evaluate, located
 from kullback.pairs.densities.point import Point
 from kullback.pairs.densities.sides import MixedSide, OneOf, Side, columns_of, side_of
@@ -250,7 +251,7 @@ def _structure(distribution: Distribution) -> tuple[object, ...] | None:
         return type(distribution), gives_logits(distribution)
     if type(distribution) is MixtureSameFamily:
         return _structure_of_mixture(distribution)
-    if type(distribution) is not TransformedDistribution:
+    if type(distribution) is not TransformedDistribution or as_mixture(distribution) is not None:
         return None
     base = _structure(distribution.base_dist)
     if base is None:
