@@ -73,3 +73,18 @@ def test_a_thousand_pairs_in_one_call() -> None:
     assert (result.error < 1e-6 * result.value).all()
     alone = kl_divergence(StudentT(4 * u[0, 7], u[1, 7], u[2, 7]), StudentT(4 * u[3, 7], u[4, 7], u[5, 7]))  # noqa: F405
     assert result.value[7].item() == pytest.approx(alone.item(), rel=1e-13)  # noqa: F405
+
+
+@pytest.mark.parametrize(  # noqa: F405
+    ("p", "q", "expected"),
+    [  # ∫ p·log(p/q) in mpmath, between points that crowd at q's singular points and its bend
+        ((2.0**-20, 0.25, 1.0), (2.0**-20, 0.25, 2.0**-30), 1.86545512148390378e-5),
+        ((2.0**-10, 0.25, 1.0), (2.0**-9, 0.25, 2.0**30), 0.49712886411427619989),
+        ((2.0**-5, 0.0, 2.0**-90), (2.0**-5, -50.0, 0.375), 39.776242464362870075),
+        ((1.0, 0.0, 1.0), (1e12, 0.5, 1e4), 107.59825465456181468),
+    ],
+)
+def test_few_degrees_of_freedom_and_scales_far_apart(p: list[float], q: list[float], expected: float) -> None:
+    """What matters happens far out in p's tails."""
+    result = kl_with_error(StudentT(*double(*p)), StudentT(*double(*q)))
+    assert abs(result.value.item() / expected - 1) < 1e-13
