@@ -13,17 +13,18 @@ SOURCES = Path(__file__).parents[2] / "csrc"
 FLAGS = ["-std=c++17", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 # The library uses whichever OpenMP runtime is in the process; nothing in the driver refers to one by itself.
 THREADS = ["-Wl,--no-as-needed", "-lgomp", "-pthread"]
-# A minute of compiling each, for code that changes seldom.
-SLOW_TO_BUILD = [pytest.param(name, marks=pytest.mark.slow) for name in ("sanitize_driver.cpp", "sanitize_pairs.cpp")]
+DRIVERS = ["sanitize_driver.cpp", "sanitize_pairs.cpp", "sanitize_rows.cpp"]
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ to build the sanitized library with")
 @pytest.mark.skipif(not SOURCES.is_dir(), reason="the native sources are not part of this installation")
-@pytest.mark.parametrize("driver", ["sanitize_rows.cpp", *SLOW_TO_BUILD])
+@pytest.mark.slow  # two minutes of compiling each, for code that changes seldom
+@pytest.mark.parametrize("driver", DRIVERS)
 def test_no_access_out_of_bounds_and_no_undefined_behaviour(tmp_path, driver):
     program = tmp_path / "driver"
     names = ["api.cpp", "dispatch.cpp", "memory.cpp", "parallel.cpp", "kernels.cpp", "rows/api.cpp", "rows/rows.cpp"]
     names += ["pairs/api.cpp", "pairs/pairs.cpp", "pairs/factors.cpp", "pairs/program.cpp", "pairs/program_api.cpp"]
+    names += ["pairs/integral.cpp"]
     sources = [Path(__file__).with_name(driver), *(SOURCES / name for name in names)]
     flags = [*FLAGS, f"-I{SOURCES}", "-DKULLBACK_SET=baseline"]
     command = ["g++", *flags, *map(str, sources), *THREADS, "-ldl", "-o", str(program)]

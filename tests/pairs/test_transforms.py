@@ -320,6 +320,22 @@ def test_a_map_on_one_side_is_its_inverse_on_the_other(name: str) -> None:
         assert abs(result.value.item() - expected) <= result.error.item() + 1e-15
 
 
+def test_a_singular_end_inside_the_image_of_a_map() -> None:
+    """tanh(x) of x = 1e-40 is 1e-40, not 1 − 1: KL(tanh X ‖ Y) = KL(X ‖ atanh Y)."""
+    y = d.Beta(t(0.5), t(0.7))
+    found = [
+        kl_with_error(mapped(GAMMA, maps.TanhTransform()), y).value.item(),
+        kl_with_error(GAMMA, mapped(y, maps.TanhTransform().inv)).value.item(),
+    ]
+    assert found[0] == pytest.approx(found[1], rel=1e-11)
+
+
+def test_a_tail_in_logarithms_is_infinite() -> None:
+    """A HalfCauchy has no mean, and −log of the density of log Y grows in proportion to x."""
+    y = d.GeneralizedPareto(t(0.3), t(1.0), t(0.2)) if hasattr(d, "GeneralizedPareto") else d.Pareto(t(0.3), t(5.0))
+    assert kl_divergence(d.HalfCauchy(t(1.5)), mapped(y, maps.ExpTransform().inv)) == math.inf
+
+
 def test_a_power_of_a_mixture_with_a_singular_end() -> None:
     """KL(X³ ‖ Y³) of a mixture X that is singular at 1, against the plain pair."""
     x, y = mixture([0.75, 0.25], d.Beta(t([3.4, 2.5]), t([1.5, 0.37]))), d.Beta(t(2.0), t(0.5))

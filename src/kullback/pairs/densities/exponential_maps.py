@@ -134,11 +134,16 @@ def _not(a: Tensor | bool) -> Tensor | bool:
 
 
 class Sigmoid(NamedTuple):
-    """x = lower + width/(1 + e^(−speed·z)): the sigmoid, and the hyperbolic tangent."""
+    """x = lower + width·σ(speed·z): the sigmoid, and the hyperbolic tangent; `first` and `last` are the ends of z.
+
+    The distance to the image of an end keeps its digits: σ(a) − σ(b) = σ(a)·σ(−b)·(1 − e^(b−a)).
+    """
 
     lower: float
     width: float
     speed: float
+    first: Bound = -math.inf
+    last: Bound = math.inf
 
     def _ends(self, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         zero = torch.zeros_like(like)
@@ -151,14 +156,39 @@ class Sigmoid(NamedTuple):
         """From z to x."""
         u = self.speed * plain_value(point)
         low, high, width = self._ends(u)
-        ends = (Distance(low, width, -softplus(-u)), Distance(high, width, -softplus(u)))
-        return Point(None, *ends, point.log_jacobian + self._slope(u))
+        above, below = Distance(low, width, -softplus(-u)), Distance(high, width, -softplus(u))
+        if isinstance(self.first, Tensor):
+            apart = point.log_above(self.first, torch.full_like(self.first, 1 / self.speed))
+            above = Distance(
+                self._image(self.first), width, log_gap(apart) - softplus(-u) - softplus(self._at(self.first))
+            )
+        if isinstance(self.last, Tensor):
+            apart = point.log_below(self.last, torch.full_like(self.last, 1 / self.speed))
+            below = Distance(
+                self._image(self.last), width, log_gap(apart) - softplus(u) - softplus(-self._at(self.last))
+            )
+        return Point(None, above, below, point.log_jacobian + self._slope(u))
 
     def pull(self, point: Point) -> tuple[Point, Tensor]:
         """From x to z."""
         low, high, width = self._ends(point.log_jacobian)
         u = point.log_above(low, width) - point.log_below(high, width)
-        return on_line(u / self.speed, torch.zeros_like(u)), self._slope(u)
+        above = below = None
+        if isinstance(self.first, Tensor):
+            start, unit = self._at(self.first), torch.full_like(self.first, 1 / self.speed)
+            gap = point.log_above(self._image(self.first), width) + softplus(-u) + softplus(start)
+            above = Distance(self.first, unit, log_fall(gap, u - start))
+        if isinstance(self.last, Tensor):
+            end, unit = self._at(self.last), torch.full_like(self.last, 1 / self.speed)
+            gap = point.log_below(self._image(self.last), width) + softplus(u) + softplus(-end)
+            below = Distance(self.last, unit, log_fall(gap, end - u))
+        return on_line(u / self.speed, torch.zeros_like(u))._replace(above=above, below=below), self._slope(u)
+
+    def _at(self, end: Tensor) -> Tensor:
+        return self.speed * end
+
+    def _image(self, end: Tensor) -> Tensor:
+        return self.lower + self.width * torch.sigmoid(self._at(end))
 
     def push_mark(self, mark: Mark) -> Mark:
         """A mark of z in x."""
@@ -249,5 +279,5 @@ class Logarithm(NamedTuple):
             moved = Tail(kinds.get(tail.kind, Kind.EXP), exponent, where=tail.where)
         if not isinstance(end, Tensor):
             return [moved]
-        at_zero = end == 0
+        at_zero = (end == 0) | end.isinf()
         return [moved._replace(where=both(tail.where, at_zero)), tail._replace(where=both(tail.where, ~at_zero))]

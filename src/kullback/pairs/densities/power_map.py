@@ -81,5 +81,5 @@ class Power(NamedTuple):
         moved = tail._replace(exponent=tail.exponent / self.exponent.abs())
         if not isinstance(end, Tensor):
             return [moved]
-        at_zero = end == 0
+        at_zero = (end == 0) | end.isinf()
         return [moved._replace(where=both(tail.where, at_zero)), tail._replace(where=both(tail.where, ~at_zero))]

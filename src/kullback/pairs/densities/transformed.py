@@ -110,7 +110,8 @@ def _map_of(transform: transforms.Transform, law: Law, given: Given) -> Map:
         return Power(given.shaped(number(transform.exponent)), law.upper)
     if isinstance(transform, transforms.SoftplusTransform):
         return Softplus(law.lower)
-    return _SQUASHING.get(type(transform)) or _generic(transform, given)
+    squashing = _SQUASHING.get(type(transform))
+    return _generic(transform, given) if squashing is None else squashing._replace(first=law.lower, last=law.upper)
 
 
 def _generic(transform: transforms.Transform, given: Given) -> Map:
@@ -138,7 +139,15 @@ def _inverse_of(transform: transforms.Transform, law: Law, given: Given) -> Map 
     if isinstance(transform, transforms.SoftplusTransform):
         return Unsoftplus(Softplus(-math.inf))
     squashing = _SQUASHING.get(type(transform))
-    return None if squashing is None else Unsquash(squashing)
+    return None if squashing is None else Unsquash(_over(squashing, law))
+
+
+def _over(squashing: Sigmoid, law: Law) -> Sigmoid:
+    """The map whose image is where a law lives: an end inside the image has one before the map."""
+    low, high = squashing.lower, squashing.lower + squashing.width
+    inside = [isinstance(end, Tensor) and surely((end > low) & (end < high)) for end in (law.lower, law.upper)]
+    ends = [squashing.back(end) if isinstance(end, Tensor) else end for end in (law.lower, law.upper)]
+    return squashing._replace(first=ends[0] if inside[0] else -math.inf, last=ends[1] if inside[1] else math.inf)
 
 
 def _rising(transform: transforms.AffineTransform) -> bool | None:
