@@ -29,6 +29,7 @@ def test_infinity_and_a_missing_route_are_said_plainly(capsys):
         ("StudentT(2)", "Normal(0, 1)", "its tails are too heavy for q"),
         ("Normal(0, 1)", "Exponential(1)", "p has mass where q has none, for example at x = -"),
         ("VonMises(0, 1)", "Uniform(0, 1)", "p has mass where q has none, for example at x = "),
+        ("VonMises(0, 1e200)", "Uniform(0, 1)", "p has mass where q has none\n"),
         ("Categorical([0.5, 0.5])", "Categorical([1, 0])", "p has mass where q has none\n"),
         ("Uniform([0, 1], 2)", "Pareto(1, 1)", "p has mass where q has none, for example at x = 0."),
         ("StudentT([1, 3])", "Normal(0, 1)", "its tails are too heavy for q\n  closed form"),

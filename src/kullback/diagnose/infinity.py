@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution
+from torch.distributions import Distribution, VonMises
 from torch.distributions.constraints import Constraint
 
 from kullback.pairs import support
 
 _DRAWS = 1024
+_CONCENTRATED = 1e100
 
 
 def reasons(p: Distribution, q: Distribution, infinite: Tensor, names: tuple[str, str] = ("p", "q")) -> list[str]:
@@ -27,8 +28,9 @@ def reasons(p: Distribution, q: Distribution, infinite: Tensor, names: tuple[str
     a, b = names
     outside = ~torch.as_tensor(support.contained(p, q))
     example, impossible = _impossible(p, q, infinite)
-    counts = bool(getattr(_support(p), "is_discrete", False))  # tails of counts are never too heavy for other counts
-    massive = infinite & (outside | impossible | counts)
+    # Tails of counts are never too heavy for other counts, and angles have none.
+    tailless = isinstance(p, VonMises) or bool(getattr(_support(p), "is_discrete", False))
+    massive = infinite & (outside | impossible | tailless)
     found = []
     if bool(massive.any()):
         found.append(f"{a} has mass where {b} has none{example}")
@@ -40,7 +42,9 @@ def reasons(p: Distribution, q: Distribution, infinite: Tensor, names: tuple[str
 def _impossible(p: Distribution, q: Distribution, infinite: Tensor) -> tuple[str, Tensor]:
     """One of some draws from p that q cannot produce, in words, and the elements in which there is any."""
     constraint = _support(q)
-    if constraint is None:
+    # torch's sampler of angles does not end where the square of the concentration overflows.
+    endless = isinstance(p, VonMises) and bool((p.concentration > _CONCENTRATED).any())
+    if constraint is None or endless:
         return "", torch.zeros_like(infinite)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

@@ -22,14 +22,8 @@ from kullback.pairs.densities.power_map import Power
 from kullback.pairs.densities.reading import Given
 from kullback.pairs.parameters import number
 from kullback.pairs.support import Bound
+from kullback.pairs.transformed_distribution import flat
 from kullback.pairs.visible import surely
-
-
-def flat(chain: list[transforms.Transform]) -> list[transforms.Transform]:
-    """A composition as the list of its parts."""
-    parts = [flat(t.parts) if isinstance(t, transforms.ComposeTransform) else [t] for t in chain]
-    return [t for part in parts for t in part]
-
 
 FOLLOWED = (
     transforms.AffineTransform,
