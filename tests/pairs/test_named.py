@@ -148,7 +148,11 @@ def test_a_map_of_an_interval_moves_its_ends() -> None:
 
 
 @pytest.mark.parametrize(("shift", "factor"), [(0.0, -1.0), (-3.0, -0.5), (1.0, 2.0)])
-@pytest.mark.parametrize("p", [d.LogNormal(t(0.2), t(0.4)), d.Gamma(t(2.0), t(1.5)), d.Beta(t(0.5), t(0.7))], ids=repr)
+@pytest.mark.parametrize(
+    "p",
+    [d.LogNormal(t(0.2), t(0.4)), d.Gamma(t(2.0), t(1.5)), d.Beta(t(0.5), t(0.7)), d.Pareto(t(1.5), t(3.5))],
+    ids=repr,
+)
 def test_a_mirrored_half_line(p: Distribution, shift: float, factor: float) -> None:
     """KL(a + bX ‖ N(m, s)) = KL(X ‖ N((m − a)/b, s/|b|))."""
     found = kl_with_error(mapped(p, AffineTransform(shift, factor)), d.Laplace(t(0.3), t(1.2)))

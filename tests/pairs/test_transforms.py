@@ -336,6 +336,14 @@ def test_a_tail_in_logarithms_is_infinite() -> None:
     assert kl_divergence(d.HalfCauchy(t(1.5)), mapped(y, maps.ExpTransform().inv)) == math.inf
 
 
+@pytest.mark.skipif(not hasattr(d, "GeneralizedPareto"), reason="newer than this torch")
+@pytest.mark.parametrize(("power", "finite"), [(2.0, True), (3.0, False)])
+def test_a_power_changes_the_tail_of_an_end_that_may_be_infinite(power: float, finite: bool) -> None:
+    """P(X > x) falls like x^−5, that of Xᵏ like x^(−5/k), and a HalfNormal needs a second moment."""
+    p = mapped(d.GeneralizedPareto(t(0.3), t(1.0), t(0.2)), maps.PowerTransform(t(power)))
+    assert kl_divergence(p, d.HalfNormal(t(1.0))).isfinite() == finite
+
+
 def test_a_power_of_a_mixture_with_a_singular_end() -> None:
     """KL(X³ ‖ Y³) of a mixture X that is singular at 1, against the plain pair."""
     x, y = mixture([0.75, 0.25], d.Beta(t([3.4, 2.5]), t([1.5, 0.37]))), d.Beta(t(2.0), t(0.5))
