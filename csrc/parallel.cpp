@@ -66,16 +66,38 @@ const Runtime& runtime() {
     return found;
 }
 
+// The blocks in equal runs, one per thread. A thread works through its own run in order and then helps with the others:
+// threads stay far apart in memory. Taking turns, two of them would touch the same huge page of a fresh output at the same
+// moment, and the kernel clears 2 MB for each before it finds out that one will do.
 struct Team {
+    static constexpr int64_t kMostRuns = 64;
+    struct alignas(64) Run {
+        std::atomic<int64_t> next{0};
+        int64_t end = 0;
+    };
+
+    Team(void (*work)(void*, int64_t), void* context, int64_t blocks, int64_t threads)
+        : work(work), context(context), count(threads < kMostRuns ? threads : kMostRuns) {
+        for (int64_t i = 0; i < count; ++i) {
+            runs[i].next.store(blocks * i / count, std::memory_order_relaxed);
+            runs[i].end = blocks * (i + 1) / count;
+        }
+    }
+
     void (*work)(void*, int64_t);
     void* context;
-    int64_t blocks;
-    std::atomic<int64_t> next{0};
+    int64_t count;
+    std::atomic<int64_t> members{0};
+    Run runs[kMostRuns];
 };
 
 void take_blocks(void* opaque) {
     auto& team = *static_cast<Team*>(opaque);
-    for (int64_t i; (i = team.next.fetch_add(1, std::memory_order_relaxed)) < team.blocks;) team.work(team.context, i);
+    const int64_t member = team.members.fetch_add(1, std::memory_order_relaxed);
+    for (int64_t turn = 0; turn < team.count; ++turn) {
+        auto& run = team.runs[(member + turn) % team.count];
+        for (int64_t i; (i = run.next.fetch_add(1, std::memory_order_relaxed)) < run.end;) team.work(team.context, i);
+    }
 }
 
 }  // namespace
@@ -86,7 +108,7 @@ void parallel_blocks(int64_t blocks, int32_t threads, void (*work)(void*, int64_
         for (int64_t i = 0; i < blocks; ++i) work(context, i);
         return;
     }
-    Team team{work, context, blocks};
+    Team team(work, context, blocks, threads);
     runtime().parallel(take_blocks, &team, static_cast<unsigned>(threads), 0);
 }
 

@@ -8,8 +8,8 @@
 
 namespace kullback {
 
-// Calls work(context, block) for every block in [0, blocks), on at most `threads` threads. Blocks are handed out by an
-// atomic counter: which thread runs which is not determined, what a block computes must not depend on it.
+// Calls work(context, block) for every block in [0, blocks), on at most `threads` threads. Each thread starts on a run of its own
+// and helps with the others' afterwards: which thread runs which block is not determined, what it computes must not depend on it.
 void parallel_blocks(int64_t blocks, int32_t threads, void (*work)(void*, int64_t), void* context);
 
 // Path of the OpenMP runtime in use, or an empty string when everything runs on the calling thread.

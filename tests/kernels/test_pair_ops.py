@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import subprocess
 import sys
@@ -242,23 +243,23 @@ def test_opcheck(name):
     torch.library.opcheck(getattr(torch.ops.kullback, op.op.name).default, leaves)
 
 
+def summary_of_all():
+    """Per function: its value and gradients, each in one number."""
+    return {
+        name: [t.nan_to_num(posinf=-1.0).abs().log1p().sum().item() for t in (value, *gradients)]
+        for name, (op, _) in OPS.items()
+        for value, gradients in [value_and_gradients(op, arguments(name, torch.float64))]
+    }
+
+
 @pytest.mark.parametrize("wanted", ["baseline", "avx2"])
 def test_instruction_sets_agree(wanted):
-    code = """
-import torch
-from tests.kernels.test_pair_ops import OPS, arguments, value_and_gradients
-for name, (op, _) in OPS.items():
-    value, gradients = value_and_gradients(op, arguments(name, torch.float64))
-    print(name, *(t.nan_to_num(posinf=-1.0).abs().log1p().sum().item().hex() for t in (value, *gradients)))
-"""
-    lines = []
-    for chosen in (wanted, ""):
-        environment = {**os.environ, "KULLBACK_ISA": chosen, "OMP_NUM_THREADS": "1"}
-        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True)
-        lines.append([line.split() for line in done.stdout.splitlines()])
-    for ours, theirs in zip(*lines, strict=True):
-        numbers = [[float.fromhex(x) for x in line[1:]] for line in (ours, theirs)]
-        assert numbers[0] == pytest.approx(numbers[1], rel=1e-13), ours[0]
+    code = "import json; from tests.kernels.test_pair_ops import summary_of_all; print(json.dumps(summary_of_all()))"
+    environment = {**os.environ, "KULLBACK_ISA": wanted, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True)
+    theirs = json.loads(done.stdout)
+    for name, numbers in summary_of_all().items():
+        assert theirs[name] == pytest.approx(numbers, rel=1e-13), name
 
 
 @pytest.mark.parametrize("count", [1, 255, 257, 20_000])

@@ -59,7 +59,7 @@ def test_import_costs_at_most_a_tenth_of_torchs():
         "import time; a = time.perf_counter(); import torch; b = time.perf_counter(); import kullback; "
         "c = time.perf_counter(); print((c - b) / (b - a))"
     )
-    assert min(float(run(code)) for _ in range(3)) <= 0.10
+    assert any(float(run(code)) <= 0.10 for _ in range(3))  # a busy machine may spoil one
 
 
 ONLY_IN = {

@@ -15,4 +15,4 @@ def implementation(request):
     if request.param == "native" and native.library() is None:
         pytest.skip(native.status().reason)
     with reference_only() if request.param == "reference" else contextlib.nullcontext():
-        yield
+        yield request.param
