@@ -75,3 +75,8 @@ def test_everything_else_is_refused_with_a_sentence(text):
 def test_a_misspelt_name_is_met_with_a_suggestion():
     with pytest.raises(InputValueError, match="perhaps Normal"):
         parse_distribution("Nromal(0, 1)")
+
+
+def test_a_refused_parameter_is_named_with_its_constraint():
+    with pytest.raises(InputValueError, match=r"expected: scale that satisfies GreaterThan\(lower_bound=0\.0\)$"):
+        parse_distribution("Normal(0, -1)")

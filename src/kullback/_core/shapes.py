@@ -61,7 +61,7 @@ def classes_last(tensor: Tensor, dim: int, name: str) -> Tensor:
     return tensor if dim in (-1, tensor.dim() - 1) else tensor.movedim(dim, -1)
 
 
-def check_class_counts(p: Tensor, q: Tensor) -> None:
+def check_class_counts(p: Tensor, q: Tensor, views: str = "p, q") -> None:
     """Refuse two tensors (classes last) whose class counts differ: a divergence never broadcasts over the event."""
     k_p, k_q = p.shape[-1], q.shape[-1]
     if k_p == k_q:
@@ -77,7 +77,7 @@ def check_class_counts(p: Tensor, q: Tensor) -> None:
             f"p and q have different numbers of classes. {cause}",
             got=f"{k_p} classes in p {tuple(p.shape)}, {k_q} in q {tuple(q.shape)}",
             expected="the same classes in the same order on both sides",
-            instead='p, q = align(p, q, how="truncate") to drop the extra entries of the larger, '
+            instead=f'p, q = align({views}, how="truncate") to drop the extra entries of the larger, '
             f'or how="pad" to give {smaller} zero probability there',
         )
     )

@@ -16,6 +16,7 @@ import ast
 import difflib
 import inspect
 import math
+import re
 from typing import Any
 
 import torch
@@ -76,7 +77,7 @@ def _distribution(call: ast.Call, text: str) -> Distribution:
         return kind(**given, validate_args=True)
     except (ValueError, TypeError, RuntimeError, NotImplementedError) as error:
         raise InputValueError(
-            explain_problem(f"{name} does not take these parameters.", got=text, expected=_first_line(error))
+            explain_problem(f"{name} does not take these parameters.", got=text, expected=_expectation(error))
         ) from error
 
 
@@ -133,5 +134,8 @@ def _not_understood(text: str, why: str) -> InputValueError:
     )
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+def _expectation(error: Exception) -> str:
+    """What a class of torch asked for: the parameter and its constraint, or the first line of the complaint."""
+    first = str(error).strip().partition("\n")[0]
+    asked = re.match(r"Expected parameter (\w+) .* to satisfy the constraint (.+), but found", first)
+    return f"{asked[1]} that satisfies {asked[2]}" if asked else first or type(error).__name__

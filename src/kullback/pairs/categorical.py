@@ -30,5 +30,5 @@ def kl_categorical_categorical(p: Categorical, q: Categorical) -> Tensor:
         rows = kl_rows_of_views(*views, False)
         if rows is not None:
             return rows
-    check_class_counts(rows_p, rows_q)
+    check_class_counts(rows_p, rows_q, "Logits(p.logits), Logits(q.logits)")
     return kl_rows((rows_p, rows_q), (Encoding(linear=not logits_p), Encoding(linear=not logits_q)))

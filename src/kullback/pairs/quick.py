@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, Independent, MixtureSameFamily, TransformedDistribution
 
+from kullback._core.errors import KullbackError
 from kullback.kernels import native
 from kullback.kernels.levels import is_plain, tracer_active, transform_active
 from kullback.pairs import registry
@@ -48,7 +49,10 @@ class Ways:
             return None
         choice = gives_logits(p), gives_logits(q)
         if choice not in self._known:
-            recording = record(p, q, answer)
+            try:
+                recording = record(p, q, answer)
+            except KullbackError:  # these two are refused: the long way says why, of them and not of the examples
+                return None
             self._known[choice] = None if recording is None else _Way(recording)
         way = self._known[choice]
         if way is None:

@@ -79,7 +79,7 @@ def rows_of(p: Distribution, q: Distribution, op: RowOp, *parameters: float) -> 
         return None
     logits_p, logits_q = gives_logits(p), gives_logits(q)
     rows_p, rows_q = p.logits if logits_p else p.probs, q.logits if logits_q else q.probs
-    check_class_counts(rows_p, rows_q)
+    check_class_counts(rows_p, rows_q, "Logits(p.logits), Logits(q.logits)")
     return op((rows_p, rows_q), (Encoding(linear=not logits_p), Encoding(linear=not logits_q)), *parameters)
 
 
