@@ -19,12 +19,19 @@ def installed():
     assert before == torch_kl._KL_REGISTRY
 
 
+MIXTURE = d.MixtureSameFamily(d.Categorical(torch.tensor([0.3, 0.7])), d.Normal(torch.tensor([0.0, 2.0]), 1.0))
+TANH = d.TransformedDistribution(d.Normal(0.0, 1.0), [d.TanhTransform()])
 PAIRS = [
     (d.Normal(0.0, 1.0), d.Normal(2e-4, 1.0)),
     (d.Normal(torch.zeros(2, dtype=torch.float64), 1.0), d.Normal(1e-8, 1.0)),
     (d.Normal(0.0, 1.0), d.Uniform(torch.zeros(3), torch.ones(3))),
     (d.Independent(d.Normal(torch.zeros(3), 1.0), 1), d.Independent(d.Normal(torch.ones(3), 1.0), 1)),
     (d.LogNormal(0.0, 1.0), d.LogNormal(1.0, 2.0)),
+    (MIXTURE, d.Normal(0.0, 1.0)),
+    (d.Laplace(0.0, 1.0), MIXTURE),
+    (MIXTURE, MIXTURE.expand((2,))),
+    (TANH, MIXTURE),
+    (d.LogNormal(0.0, 1.0), d.TransformedDistribution(d.Gamma(2.0, 1.0), [d.AffineTransform(0.0, 2.0)])),
 ]
 
 
@@ -109,6 +116,14 @@ def test_pairs_of_other_libraries_keep_their_answers():
     close = d.Independent(d.Normal(at.double(), 1.0), 1)
     near = d.MultivariateNormal(at.double() + 1e-9, torch.eye(2, dtype=torch.float64))
     torch.testing.assert_close(kl(close, near), kullback.kl(close, near), rtol=0, atol=0)
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_mixture_of_vectors_says_what_to_do():
+    parts = d.Independent(d.Normal(torch.zeros(2, 3), 1.0), 1)
+    p = d.MixtureSameFamily(d.Categorical(torch.ones(2)), parts)
+    with pytest.raises(NotImplementedError, match="kl_with_error"):
+        torch.distributions.kl_divergence(p, p)
 
 
 @pytest.mark.usefixtures("installed")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from torch import Tensor
-from torch.distributions import Distribution, Independent, kl
+from torch.distributions import Distribution, Independent, MixtureSameFamily, TransformedDistribution, kl
 
 from kullback._core.errors import NoRouteError
 from kullback.pairs import registry
@@ -17,6 +17,8 @@ from kullback.pairs.families import examples
 
 _Key = tuple[type[Distribution], type[Distribution]]
 _Formula = Callable[[Distribution, Distribution], Tensor]
+# Laws made of others: which of their objects have a route, only the objects tell.
+_STRUCTURES: tuple[type[Distribution], ...] = (MixtureSameFamily, TransformedDistribution)
 
 
 class _Handover:
@@ -80,7 +82,7 @@ def uninstall_from_torch() -> None:
 
 
 def _answered() -> list[_Key]:
-    """The pairs of families that have a route, and the base classes of the structural rules."""
+    """The pairs of families that have a route, mixtures and maps with each of them, the classes of structural rules."""
     known = examples().values()
     families = [
         (type(p), type(q))
@@ -88,6 +90,8 @@ def _answered() -> list[_Key]:
         for q in known
         if p.event_shape == q.event_shape and kl_method(p, q) is not None
     ]
+    univariate = [*_STRUCTURES, *(type(p) for p in known if not p.event_shape)]
+    structures = [pair for s in _STRUCTURES for other in univariate for pair in ((s, other), (other, s))]
     # A rule on `Distribution` itself would take over pairs that other libraries register for their own classes.
     own = [(rule.p, rule.q) for rule in registry.rules() if Distribution not in (rule.p, rule.q)]
-    return sorted({*families, *own}, key=lambda key: (key[0].__name__, key[1].__name__))
+    return sorted({*families, *structures, *own}, key=lambda key: (key[0].__name__, key[1].__name__))
