@@ -162,7 +162,16 @@ def kl_method(p: Distribution, q: Distribution) -> str | None:
     if rule is None or rule.method != "structure":
         return None if rule is None else rule.method
     inner = rule.formula(p, q)
-    return kl_method(inner.p, inner.q) if isinstance(inner, registry.Reduced) else None
+    if not isinstance(inner, registry.Reduced):
+        return None
+    first = kl_method(inner.p, inner.q)
+    second = first if inner.plus is None else kl_method(inner.plus.p, inner.plus.q)
+    return None if first is None or second is None else _of_both(first, second)
+
+
+def _of_both(*methods: str) -> str:
+    """The method of a sum: an infinite term decides it, then one that is less than a closed form."""
+    return next((m for m in ("infinite", *methods) if m in methods and m != "closed form"), "closed form")
 
 
 def _rounded(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, str]:
@@ -219,7 +228,12 @@ def _summed(inner: registry.Reduced) -> tuple[Tensor, Tensor | None, str]:
         dims = tuple(range(-inner.summed, 0))
         value = marked(value, inner.p, inner.q).expand(shape).sum(dims)
         error = None if error is None else error.expand(shape).sum(dims)
-    return value, error, method
+    if inner.plus is None:
+        return value, error, method
+    more, more_error, more_method = _summed(inner.plus)
+    if error is not None and more_error is not None:
+        error = error + more_error
+    return value + more, more_error if error is None else error, _of_both(method, more_method)
 
 
 def check_pair(p: Distribution, q: Distribution) -> torch.Size:

@@ -16,6 +16,7 @@ from torch.distributions import (
 
 from kullback.kernels.factor_op import FactorOp, compare_matrices, is_served, well_conditioned
 from kullback.pairs.gaussian_gradients import with_derivatives
+from kullback.pairs.gaussian_margins import split_after_gaussian, split_before_gaussian
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import Reduced, register
 from kullback.pairs.relative_factor import (
@@ -137,17 +138,20 @@ def _as_gaussian(d: Independent[Distribution]) -> Distribution | None:
     return None
 
 
-@register(Independent, MultivariateNormal, method="structure", source="independent normals are a Gaussian")
-@register(Independent, LowRankMultivariateNormal, method="structure", source="independent normals are a Gaussian")
+_SPLIT = "independent normals are a Gaussian; other laws split at the Gaussian of the same margins"
+
+
+@register(Independent, MultivariateNormal, method="structure", source=_SPLIT)
+@register(Independent, LowRankMultivariateNormal, method="structure", source=_SPLIT)
 def kl_independent_gaussian(p: Independent[Distribution], q: Gaussian) -> Reduced | None:
-    """A diagonal factor; None for dimensions that are not normal."""
+    """A diagonal factor; None for dimensions that are not normal and have no moments here."""
     gaussian = _as_gaussian(p)
-    return None if gaussian is None else Reduced(gaussian, q)
+    return split_before_gaussian(p, q) if gaussian is None else Reduced(gaussian, q)
 
 
-@register(MultivariateNormal, Independent, method="structure", source="independent normals are a Gaussian")
-@register(LowRankMultivariateNormal, Independent, method="structure", source="independent normals are a Gaussian")
+@register(MultivariateNormal, Independent, method="structure", source=_SPLIT)
+@register(LowRankMultivariateNormal, Independent, method="structure", source=_SPLIT)
 def kl_gaussian_independent(p: Gaussian, q: Independent[Distribution]) -> Reduced | None:
-    """A diagonal factor; None for dimensions that are not normal."""
+    """A diagonal factor, or one law per dimension; None if q has more than one dimension in common."""
     gaussian = _as_gaussian(q)
-    return None if gaussian is None else Reduced(p, gaussian)
+    return split_after_gaussian(p, q) if gaussian is None else Reduced(p, gaussian)

@@ -22,17 +22,19 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 class Reduced(NamedTuple):
-    """What a structural rule returns: KL(p ‖ q) of the outer pair is that of an inner one, summed.
+    """What a structural rule returns: KL(p ‖ q) of the outer pair is that of an inner one, summed, or of two.
 
     Attributes:
         p: The inner p.
         q: The inner q.
         summed: Over how many of the rightmost batch dimensions of the inner pair the divergence is summed.
+        plus: A second pair, whose divergence is added.
     """
 
     p: Distribution
     q: Distribution
     summed: int = 0
+    plus: Reduced | None = None
 
 
 Result = Tensor | tuple[Tensor, Tensor] | Reduced | None

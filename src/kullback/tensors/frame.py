@@ -51,7 +51,7 @@ def divergence(name: str, op: RowOp, views: dict[str, Any], options: Options, *p
     checked = {argument: check_view(name, argument, view) for argument, view in views.items()}
     tensors = [classes_last(view.tensor, view.dim, argument) for argument, view in checked.items()]
     if len(tensors) == 2:
-        check_class_counts(*tensors)
+        check_class_counts(tensors[0], tensors[1])
     _check_devices(tensors)
     batch = batch_shape(*tensors)
     check_reduction(options.reduction)

@@ -52,7 +52,7 @@ def _inside(p: Distribution, q: Distribution, formula: Formula, *, additive: boo
         return value
     rule = registry.find(type(p), type(q))
     inner = rule.formula(p, q) if rule is not None and rule.method == "structure" else None
-    if not isinstance(inner, registry.Reduced):
+    if not isinstance(inner, registry.Reduced) or inner.plus is not None:  # two terms are a property of KL
         return None
     shape = check_pair(inner.p, inner.q)
     event = shape[len(shape) - inner.summed :]

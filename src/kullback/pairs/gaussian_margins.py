@@ -1,0 +1,143 @@
+"""A Gaussian over vectors against laws that are independent of each other, and back: the distance splits exactly.
+
+    KL(N(μ, Σ) ‖ ∏ qᵢ) = KL(N(μ, Σ) ‖ N(μ, diag Σ)) + Σ KL(N(μᵢ, Σᵢᵢ) ‖ qᵢ)
+    KL(∏ pᵢ ‖ N(μ, Σ)) = KL(N(m, diag v) ‖ N(μ, Σ)) + Σ KL(pᵢ ‖ N(mᵢ, vᵢ)),     m and v the moments of the pᵢ
+
+In the first, log ∏ qᵢ is a sum of functions of one coordinate each, for which only the margins of p matter; in the
+second, log N(μ, Σ) is quadratic and asks for nothing but m and v. No term is negative, and each pair of one dimension
+has a route of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch import distributions as d
+from torch.distributions import Distribution, Independent, LowRankMultivariateNormal, MultivariateNormal, Normal
+
+from kullback.pairs.parameters import read, working
+from kullback.pairs.registry import Reduced
+from kullback.pairs.relative_factor import given
+
+Moments = tuple[Tensor, Tensor]
+
+
+def split_after_gaussian(p: MultivariateNormal | LowRankMultivariateNormal, q: Distribution) -> Reduced | None:
+    """KL(Gaussian ‖ independent laws); None where q is not one law per dimension."""
+    laws = _one_per_dimension(q)
+    if laws is None:
+        return None
+    margins = Normal(working(p.loc), _variance(p).sqrt(), validate_args=False)
+    return Reduced(margins, laws, 1, plus=Reduced(p, _joint(margins)))
+
+
+def split_before_gaussian(p: Distribution, q: MultivariateNormal | LowRankMultivariateNormal) -> Reduced | None:
+    """KL(independent laws ‖ Gaussian); None where the moments of p are not known here."""
+    laws = _one_per_dimension(p)
+    found = None if laws is None else _moments(laws)
+    if laws is None or found is None:
+        return None
+    mean, variance = found
+    # A law without a variance is infinitely far from any normal; from the standard one it is so without NaN.
+    finite = mean.isfinite() & variance.isfinite()
+    margins = Normal(torch.where(finite, mean, 0.0), torch.where(finite, variance, 1.0).sqrt(), validate_args=False)
+    return Reduced(laws, margins, 1, plus=Reduced(_joint(margins), q))
+
+
+def _one_per_dimension(law: Distribution) -> Distribution | None:
+    dims = 0
+    while isinstance(law, Independent):
+        dims, law = dims + law.reinterpreted_batch_ndims, law.base_dist
+    return law if dims == 1 and not law.event_shape else None
+
+
+def _joint(margins: Normal) -> MultivariateNormal:
+    return MultivariateNormal(margins.loc, scale_tril=torch.diag_embed(margins.scale), validate_args=False)
+
+
+def _variance(p: MultivariateNormal | LowRankMultivariateNormal) -> Tensor:
+    """The diagonal of Σ, of the matrix that was given where that is Σ itself."""
+    if isinstance(p, LowRankMultivariateNormal):
+        return working(p._unbroadcasted_cov_diag) + working(p._unbroadcasted_cov_factor).square().sum(-1)
+    if given(p) == "covariance_matrix":
+        return working(p.covariance_matrix).diagonal(dim1=-2, dim2=-1)
+    return working(p._unbroadcasted_scale_tril).square().sum(-1)
+
+
+def _moments(law: Distribution) -> Moments | None:
+    """Mean and variance in working precision; None for a law that is not in the table."""
+    if isinstance(law, d.MixtureSameFamily):
+        found = _moments(law.component_distribution)
+        if found is None:
+            return None
+        share = working(law.mixture_distribution.probs)
+        mean = (share * found[0]).sum(-1)
+        return mean, (share * (found[1] + (found[0] - mean.unsqueeze(-1)).square())).sum(-1)
+    formula = _MOMENTS.get(type(law))
+    return None if formula is None else formula(law)
+
+
+def _of_beta(law: Distribution) -> Moments:
+    a, b = read(law, "concentration1", "concentration0")
+    n = a + b
+    return a / n, (a / n) * (b / n) / (n + 1)
+
+
+def _of_gamma(law: Distribution) -> Moments:
+    a, rate = read(law, "concentration", "rate")
+    return a / rate, a / rate / rate
+
+
+def _of_log_normal(law: Distribution) -> Moments:
+    loc, scale = read(law, "loc", "scale")
+    mean = torch.exp(loc + scale * scale / 2)
+    return mean, mean * mean * torch.expm1(scale * scale)
+
+
+def _of_student_t(law: Distribution) -> Moments:
+    df, loc, scale = read(law, "df", "loc", "scale")
+    heavy = df <= 2
+    return loc, torch.where(heavy, torch.inf, scale * scale * (df / torch.where(heavy, 1.0, df - 2)))
+
+
+def _of_uniform(law: Distribution) -> Moments:
+    low, high = read(law, "low", "high")
+    return (low + high) / 2, (high - low).square() / 12
+
+
+def _by_location(shift: float, spread: float) -> Callable[[Distribution], Moments]:
+    """Mean loc + shift·scale, variance spread·scale²."""
+
+    def of(law: Distribution) -> Moments:
+        loc, scale = read(law, "loc", "scale")
+        return loc + shift * scale, spread * scale * scale
+
+    return of
+
+
+def _of_half_normal(law: Distribution) -> Moments:
+    (scale,) = read(law, "scale")
+    return math.sqrt(2 / math.pi) * scale, (1 - 2 / math.pi) * scale * scale
+
+
+def _of_exponential(law: Distribution) -> Moments:
+    mean = 1 / read(law, "rate")[0]
+    return mean, mean * mean
+
+
+_MOMENTS: dict[type[Distribution], Callable[[Distribution], Moments]] = {
+    d.Beta: _of_beta,
+    d.Chi2: _of_gamma,
+    d.Exponential: _of_exponential,
+    d.Gamma: _of_gamma,
+    d.Gumbel: _by_location(0.5772156649015329, math.pi**2 / 6),
+    d.HalfNormal: _of_half_normal,
+    d.Laplace: _by_location(0.0, 2.0),
+    d.LogNormal: _of_log_normal,
+    d.Normal: _by_location(0.0, 1.0),
+    d.StudentT: _of_student_t,
+    d.Uniform: _of_uniform,
+}
