@@ -16,8 +16,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 from torch import distributions as d
-from torch.distributions import Distribution, Independent, LowRankMultivariateNormal, MultivariateNormal, Normal
+from torch.distributions import Distribution, LowRankMultivariateNormal, MultivariateNormal, Normal
 
+from kullback.pairs.independent import unwrapped
 from kullback.pairs.parameters import read, working
 from kullback.pairs.registry import Reduced
 from kullback.pairs.relative_factor import given
@@ -48,10 +49,8 @@ def split_before_gaussian(p: Distribution, q: MultivariateNormal | LowRankMultiv
 
 
 def _one_per_dimension(law: Distribution) -> Distribution | None:
-    dims = 0
-    while isinstance(law, Independent):
-        dims, law = dims + law.reinterpreted_batch_ndims, law.base_dist
-    return law if dims == 1 and not law.event_shape else None
+    inner, dims = unwrapped(law)
+    return inner if dims == 1 and not inner.event_shape else None
 
 
 def _joint(margins: Normal) -> MultivariateNormal:

@@ -7,7 +7,7 @@ from torch.distributions import Distribution, Independent
 from kullback.pairs.registry import Reduced, register
 
 
-def _unwrapped(d: Distribution) -> tuple[Distribution, int]:
+def unwrapped(d: Distribution) -> tuple[Distribution, int]:
     """The innermost distribution and how many of its batch dimensions belong to the event."""
     dims = 0
     while isinstance(d, Independent):
@@ -23,8 +23,8 @@ def _wrapped(d: Distribution, dims: int) -> Distribution:
 @register(Independent, Independent, method="structure", source="Σ KL(pᵢ ‖ qᵢ) over independent dimensions")
 def kl_independent_independent(p: Independent[Distribution], q: Independent[Distribution]) -> Reduced | None:
     """Dimensions reinterpreted on both sides are summed over; what one side has more of is left to the inner pair."""
-    base_p, dims_p = _unwrapped(p)
-    base_q, dims_q = _unwrapped(q)
+    base_p, dims_p = unwrapped(p)
+    base_q, dims_q = unwrapped(q)
     shared = min(dims_p, dims_q)
     inner_p, inner_q = _wrapped(base_p, dims_p - shared), _wrapped(base_q, dims_q - shared)
     return Reduced(inner_p, inner_q, shared)
@@ -33,12 +33,12 @@ def kl_independent_independent(p: Independent[Distribution], q: Independent[Dist
 @register(Independent, Distribution, method="structure", source="Independent(p, 0) is p")
 def kl_independent_distribution(p: Independent[Distribution], q: Distribution) -> Reduced | None:
     """Only a wrapper that reinterprets nothing can be taken off alone."""
-    base, dims = _unwrapped(p)
+    base, dims = unwrapped(p)
     return None if dims else Reduced(base, q)
 
 
 @register(Distribution, Independent, method="structure", source="Independent(q, 0) is q")
 def kl_distribution_independent(p: Distribution, q: Independent[Distribution]) -> Reduced | None:
     """Only a wrapper that reinterprets nothing can be taken off alone."""
-    base, dims = _unwrapped(q)
+    base, dims = unwrapped(q)
     return None if dims else Reduced(p, base)

@@ -17,6 +17,7 @@ from torch.distributions import (
 from kullback.kernels.factor_op import FactorOp, compare_matrices, is_served, well_conditioned
 from kullback.pairs.gaussian_gradients import with_derivatives
 from kullback.pairs.gaussian_margins import split_after_gaussian, split_before_gaussian
+from kullback.pairs.independent import unwrapped
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import Reduced, register
 from kullback.pairs.relative_factor import (
@@ -127,10 +128,7 @@ compare_factors = FactorOp(_compare_factors)
 
 def _as_gaussian(d: Independent[Distribution]) -> Distribution | None:
     """Independent normal dimensions as one Gaussian; the inner distribution where nothing is reinterpreted."""
-    dims = d.reinterpreted_batch_ndims
-    base: Distribution = d.base_dist
-    while isinstance(base, Independent):
-        dims, base = dims + base.reinterpreted_batch_ndims, base.base_dist
+    base, dims = unwrapped(d)
     if not dims:
         return base
     if isinstance(base, Normal) and dims == 1 and not base.event_shape:
