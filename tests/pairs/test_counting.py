@@ -242,3 +242,22 @@ def test_compiles_in_one_graph() -> None:
     torch.compiler.reset()
     compiled = torch.compile(negative_binomial_poisson, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(*POINT), negative_binomial_poisson(*POINT), rtol=1e-12, atol=0)
+
+
+def _wide(weights: list[float], logits: list[float]) -> Distribution:
+    return MixtureSameFamily(d.Categorical(t(weights)), d.Geometric(logits=t(logits)))
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "want"),
+    [
+        # mpmath: sums over the first counts, what follows in closed form or by Euler and Maclaurin's formula.
+        (_wide([0.75, 2.0**-33], [30.0, -27.5]), d.Geometric(t(0.75)), 189.044474481321192),
+        (d.Geometric(logits=t(-33.0)), d.Poisson(t(0.75)), 7021091606183523.2788),
+    ],
+)
+def test_means_beyond_1e12(p: Distribution, q: Distribution, want: float) -> None:
+    """A component of weight 1e-10 that reaches to 1e12 decides; far nodes have no number for their count."""
+    found = kl_with_error(p, q)
+    assert found.value.item() == pytest.approx(want, rel=1e-11)
+    assert abs(found.value.item() - want) <= found.error.item() < 1e-10 * want

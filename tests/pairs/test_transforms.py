@@ -337,10 +337,12 @@ def test_a_tail_in_logarithms_is_infinite() -> None:
 
 
 @pytest.mark.skipif(not hasattr(d, "GeneralizedPareto"), reason="newer than this torch")
-@pytest.mark.parametrize(("power", "finite"), [(2.0, True), (3.0, False)])
-def test_a_power_changes_the_tail_of_an_end_that_may_be_infinite(power: float, finite: bool) -> None:
-    """P(X > x) falls like x^−5, that of Xᵏ like x^(−5/k), and a HalfNormal needs a second moment."""
-    p = mapped(d.GeneralizedPareto(t(0.3), t(1.0), t(0.2)), maps.PowerTransform(t(power)))
+@pytest.mark.parametrize(
+    ("shape", "power", "finite"), [(0.2, 2.0, True), (0.2, 2.5, False), (0.2, 3.0, False), (0.8, 0.5, True)]
+)
+def test_a_power_changes_the_tail_of_an_end_that_may_be_infinite(shape: float, power: float, finite: bool) -> None:
+    """P(X > x) falls like x^(−1/ξ), that of Xᵏ like x^(−1/(ξk)), and a HalfNormal needs a second moment."""
+    p = mapped(d.GeneralizedPareto(t(0.3), t(1.0), t(shape)), maps.PowerTransform(t(power)))
     assert kl_divergence(p, d.HalfNormal(t(1.0))).isfinite() == finite
 
 
@@ -370,3 +372,57 @@ def test_maps_whose_sign_is_not_known_beforehand(scale: Tensor) -> None:
     torch.testing.assert_close(value(shift, scale), expected, rtol=1e-11, atol=0)
     if scale.dim():
         torch.testing.assert_close(torch.vmap(value)(shift, scale), expected, rtol=1e-11, atol=0)
+
+
+def test_heavy_tails_of_which_some_are_mirrored() -> None:
+    """exp of a Cauchy has no logarithm that is small: distances to an end reach far, but not to where there is none."""
+    p, q = d.Cauchy(t(0.3), t(1.0)), d.StudentT(t(2.0), t(0.0), t(1.5))
+    scale = t([-2.0, 2.0])
+
+    def value(scale: Tensor) -> Tensor:
+        # Another map after the common ones, so that they do not cancel.
+        chain = maps.ExpTransform(), maps.AffineTransform(t(0.0), scale)
+        first, second = (
+            TransformedDistribution(law, list(last), validate_args=False)
+            for law, last in ((p, chain), (q, (*chain, maps.AffineTransform(t(0.0), t(1.0)))))
+        )
+        return kl_divergence(first, second)
+
+    expected = kl_divergence(p, q).expand(2)
+    torch.testing.assert_close(value(scale), expected, rtol=1e-11, atol=0)
+    torch.testing.assert_close(torch.vmap(value)(scale), expected, rtol=1e-11, atol=0)
+
+
+def test_maps_that_are_equal_but_move_alone_have_gradients() -> None:
+    """Equal maps cancel; a parameter of one side alone still moves the law: ∂KL/∂a = −∂KL/∂b for the two shifts."""
+    given = t(0.5).requires_grad_(), t(0.5).requires_grad_()
+    p, q = (
+        mapped(d.Gumbel(t(loc), t(scale)), maps.AffineTransform(shift, t(2.0)), maps.SigmoidTransform())
+        for loc, scale, shift in ((0.0, 1.0, given[0]), (1.0, 1.5, given[1]))
+    )
+    value = kl_divergence(p, q)
+    found = torch.autograd.grad(value, given)
+    moved = t([0.0, 0.0]).requires_grad_()
+    plain = kl_divergence(d.Gumbel(moved[0], t(1.0)), d.Gumbel(1 + moved[1], t(1.5)))
+    torch.testing.assert_close(value, plain, rtol=1e-11, atol=0)
+    torch.testing.assert_close(2 * torch.stack(found), *torch.autograd.grad(plain, moved), rtol=1e-9, atol=0)
+
+
+def test_maps_with_parameters_under_vmap() -> None:
+    """Whether two maps are equal cannot be looked at there."""
+    shifts = t([0.5, 1.5])
+
+    def value(a: Tensor, b: Tensor) -> Tensor:
+        p, q = (
+            TransformedDistribution(law, [maps.AffineTransform(shift, t(2.0)), maps.SigmoidTransform()], False)
+            for law, shift in ((NORMAL, a), (d.Laplace(t(0.3), t(1.0)), b))
+        )
+        return kl_divergence(p, q)
+
+    torch.testing.assert_close(torch.vmap(value)(shifts, shifts), value(t(0.5), t(0.5)).expand(2), rtol=1e-10, atol=0)
+
+
+def test_mixtures_of_three_betas() -> None:
+    """A Beta keeps its two parameters in one tensor; mpmath's quadrature, 30 digits."""
+    p = mixture([0.25, 0.25, 0.5], d.Beta(t([2.0, 9.0, 30.0]), t([3.0, 13.0, 5.0])))
+    assert kl_divergence(p, STUDENT).item() == pytest.approx(1.5637194295960595, rel=1e-12)

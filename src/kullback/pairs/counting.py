@@ -40,6 +40,8 @@ _HEAD = 512
 _BUCKETS, _WIDE = Constants([96.0, 256.0, 1024.0]), 3
 # What is e^−48 of the largest leaves nothing, whatever the logarithm of the ratio is.
 _NEGLIGIBLE = 48.0
+# As many counts as the size of one, and a log-ratio that grows with it.
+_GROWTH = 2.0
 _UP = [0.5, 1.0, 1.5, *(size * 2.0**k for k in range(1, 12) for size in (1.0, 1.5)), *(2.0**k for k in range(12, 50))]
 _STEPS = Constants([-step for step in reversed(_UP)] + [0.0] + _UP)
 
@@ -176,12 +178,18 @@ def _reach(law: CountLaw) -> tuple[Tensor, Tensor]:
     k = torch.cat([mean.detach() + spread.detach() * steps for mean, spread in law.marks], -1).floor().clamp_min(0.0)
     k = torch.minimum(k, law.upper).sort(dim=-1).values
     log_p = law.log_pmf(k)
-    keep = log_p >= log_p.amax(-1, keepdim=True) - _NEGLIGIBLE
+    # A rare component may be so wide that its counts matter only together, and log q grows like their size.
+    together = log_p + _GROWTH * torch.log1p(k)
+    keep = _not_negligible(log_p) | _not_negligible(together)
     last = k.shape[-1] - 1
     index = torch.arange(last + 1, device=k.device)
     first = torch.where(keep, index, last).amin(-1, keepdim=True) - 1
     final = torch.where(keep, index, 0).amax(-1, keepdim=True) + 1
     return k.gather(-1, first.clamp_min(0)), k.gather(-1, final.clamp_max(last))
+
+
+def _not_negligible(log_size: Tensor) -> Tensor:
+    return log_size >= log_size.amax(-1, keepdim=True) - _NEGLIGIBLE
 
 
 def _lacking(p: CountLaw, q: CountLaw) -> Tensor:
@@ -268,7 +276,8 @@ def _density(law: CountLaw) -> Callable[[Point], LogDensity]:
 
     def log_density(point: Point) -> LogDensity:
         k, lost = _count(point)
-        return LogDensity(law.log_pmf(k, lost).clamp_min(_NOTHING))
+        # Nodes may lie beyond any count that has a number, where only the length of a panel would still grow.
+        return LogDensity(torch.where(k < _FARTHEST, law.log_pmf(k, lost).clamp_min(_NOTHING), _NOTHING))
 
     return log_density
 

@@ -12,6 +12,7 @@ from torch.distributions import Distribution, TransformedDistribution
 from torch.distributions.transforms import ComposeTransform, Transform
 
 from kullback.pairs.registry import Reduced, register
+from kullback.pairs.visible import surely
 
 
 @register(
@@ -68,7 +69,13 @@ def _same(a: object, b: object) -> bool:
     if isinstance(a, Transform) and isinstance(b, Transform):
         return _equal(a, b)
     if isinstance(a, Tensor) or isinstance(b, Tensor):
-        return bool((torch.as_tensor(a) == torch.as_tensor(b)).all())
+        return a is b or _equal_for_good(torch.as_tensor(a), torch.as_tensor(b))
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(map(_same, a, b))
     return bool(a == b)
+
+
+def _equal_for_good(a: Tensor, b: Tensor) -> bool:
+    """Equal in value and slope: what is moved on one side alone does not cancel, wherever it starts."""
+    moved = torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
+    return not moved and surely(a == b)

@@ -50,7 +50,11 @@ def _everywhere(law: Law, other: Law) -> Law:
     """The law with a density on the whole line; its ends are kinks for a law that reaches beyond them."""
     beyond = [(law.lower, 1.0, _less(other.lower, law.lower)), (law.upper, -1.0, _less(law.upper, other.upper))]
     # Ends that are parameters are left in: such a density may be a constant that knows nothing of the nodes.
-    ends = [(e, sign) for e, sign, reached in beyond if isinstance(e, Tensor) and (law.moving or _anywhere(reached))]
+    ends = [
+        (_as_tensor(end, law), sign)
+        for end, sign, reached in beyond
+        if (law.moving and isinstance(end, Tensor)) or _anywhere(reached)
+    ]
     if not ends:
         return law
 
@@ -65,6 +69,14 @@ def _everywhere(law: Law, other: Law) -> Law:
     marks = [Mark(end, torch.zeros_like(end)) for end, _ in ends]
     kinks = (*law.kinks, *(end for end, _ in ends))
     return law._replace(log_density=log_density, kinks=kinks, marks=[*law.marks, *marks])
+
+
+def _as_tensor(end: Bound, law: Law) -> Tensor:
+    """An end that is a number, of a map onto an interval, as one with a dimension for the nodes."""
+    if isinstance(end, Tensor):
+        return end
+    device = next((mark.at.device for mark in (*law.marks, *law.bulk)), None)
+    return torch.full((1,), end, dtype=torch.float64, device=device)
 
 
 def _anywhere(mask: Tensor | bool) -> bool:

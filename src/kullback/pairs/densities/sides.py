@@ -99,10 +99,11 @@ def columns_of(sides: Sequence[Side | MixedSide | OneOf]) -> list[tuple[int, Get
 
 def _one(law: Distribution, k: int) -> Distribution:
     """The component with this number."""
-    state = dict(vars(law))
+    state, dim = dict(vars(law)), -1 - len(law.event_shape)
     for name, value in state.items():
         if isinstance(value, Tensor) and value.dim():
-            state[name] = value.select(-1, k)
+            # A Beta keeps its parameters as the vector of a Dirichlet.
+            state[name] = value.select(dim, k)
         elif isinstance(value, Distribution):
             state[name] = _one(value, k)
     return made(type(law), state, law.batch_shape[:-1])
