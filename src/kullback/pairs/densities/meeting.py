@@ -66,8 +66,10 @@ def _everywhere(law: Law, other: Law) -> Law:
         total = level if drop is None else level - drop
         return LogDensity(torch.where(outside, -_NOWHERE, total))
 
-    marks = [Mark(end, torch.zeros_like(end)) for end, _ in ends]
-    kinks = (*law.kinks, *(end for end, _ in ends))
+    # A tensor of ends may be infinite for some elements, as a generalised Pareto's is: no place to break an integral.
+    places = [torch.where(end.isfinite(), end, 0.0) for end, _ in ends]
+    marks = [Mark(place, torch.zeros_like(place)) for place in places]
+    kinks = (*law.kinks, *places)
     return law._replace(log_density=log_density, kinks=kinks, marks=[*law.marks, *marks])
 
 
