@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from torch import distributions as d
+from torch.distributions.transforms import AffineTransform, PowerTransform
 
 import kullback as kb
 from kullback.pairs.families import examples
@@ -161,6 +162,57 @@ def test_the_ends_of_renyis_orders() -> None:
     wide = d.Normal(double(0.5), double(2.0))
     assert kb.renyi(normal, wide, inf).item() == pytest.approx(math.log(2) + 0.25 / 6, rel=1e-12)
     assert kb.renyi(wide, normal, inf).item() == inf
+
+
+# Tails of the same leading order; the next one tells whether p/q is bounded.
+TIES = [
+    (d.Exponential, (1.5,), d.Gamma, (0.3, 1.5), math.inf),
+    (d.Gamma, (2.0, 1.5), d.Chi2, (1.0,), math.log(2.25 * math.sqrt(2 * math.pi)) + 1.5 * math.log(1.5) - 1.5),
+    (d.Gamma, (2.0, 0.5), d.Chi2, (1.0,), math.inf),
+    (d.LogNormal, (0.0, 1.0), d.LogNormal, (1.0, 1.0), math.inf),
+    (d.LogNormal, (0.0, 1.0), d.LogNormal, (0.0, 2.0), math.log(2)),
+    (d.Normal, (0.0, 1.0), d.Normal, (1.0, 1.0), math.inf),
+    (d.HalfNormal, (1.0,), d.Normal, (0.0, 1.0), math.log(2)),
+    (d.HalfNormal, (1.0,), d.Normal, (1.0, 1.0), math.log(2) + 0.5),
+    (d.HalfNormal, (1.0,), d.Normal, (-1.0, 1.0), math.inf),
+    (d.Gumbel, (0.0, 1.0), d.Gumbel, (1.0, 1.0), math.inf),
+    (d.Gumbel, (1.0, 1.0), d.Gumbel, (0.0, 1.0), 1.0),
+    (d.InverseGamma, (2.0, 1.0), d.InverseGamma, (1.0, 1.0), math.inf),
+    (d.Weibull, (1.0, 1.0), d.Exponential, (1.0,), 0.0),
+    (d.Gamma, (2.0, 1.0), d.Laplace, (0.0, 1.0), math.inf),
+    (d.Exponential, (1.0,), d.Laplace, (0.0, 1.0), math.log(2)),
+]
+
+
+@pytest.mark.parametrize(("p", "a", "q", "b", "want"), TIES)
+def test_the_largest_ratio_of_tails_that_tie(p, a, q, b, want) -> None:
+    double = functools.partial(torch.tensor, dtype=torch.float64)
+    p, q = p(*map(double, a)), q(*map(double, b))
+    assert kb.renyi(p, q, math.inf).item() == pytest.approx(want, rel=1e-12, abs=1e-15)
+
+
+@pytest.mark.skipif(not hasattr(d, "GeneralizedPareto"), reason="newer than the oldest torch supported")
+def test_an_infinite_end_that_is_a_parameter() -> None:
+    double = functools.partial(torch.tensor, dtype=torch.float64)
+    p = d.GeneralizedPareto(double(0.3), double(1.0), double([0.2, 0.0, -0.5]))
+    q, normal = d.Laplace(double(0.3), double(1.2)), d.Normal(double(0.3), double(1.2))
+    # mpmath.quad at 25 digits
+    hellinger = [0.54384214978937508, 0.54389448405041732, 0.60734814840872075]
+    js = [0.23461570094602172, 0.224615464221039, 0.25016787981057403]
+    assert kb.hellinger(p, q).tolist() == pytest.approx(hellinger, rel=1e-12)
+    assert kb.js(p, normal).tolist() == pytest.approx(js, rel=1e-12)
+    one = d.GeneralizedPareto(double(0.3), double(1.0), double(0.2))
+    assert kb.js(normal, one).item() == pytest.approx(js[0], rel=1e-12)
+
+
+def test_a_mapped_law_inside_another() -> None:
+    """Total variation is found in the coordinate of the law that ends first, whatever map it went through."""
+    double = functools.partial(torch.tensor, dtype=torch.float64)
+    p, q = d.Gamma(double(2.0), double(1.5)), d.Beta(double(2.0), double(0.7))
+    square, stay = PowerTransform(double(2.0)), [AffineTransform(0.0, 2.0), AffineTransform(0.0, 0.5)]
+    mapped = d.TransformedDistribution(p, [square]), d.TransformedDistribution(q, [*stay, square])
+    for value in (kb.total_variation(p, q), kb.total_variation(*mapped), kb.total_variation(*mapped[::-1])):
+        assert value.item() == pytest.approx(0.57663093736349538, rel=1e-12)
 
 
 def test_chi_squared_diverges_by_tails_not_by_overflow() -> None:

@@ -48,7 +48,7 @@ def seen_from(
 
 def _everywhere(law: Law, other: Law) -> Law:
     """The law with a density on the whole line; its ends are kinks for a law that reaches beyond them."""
-    beyond = [(law.lower, 1.0, _less(other.lower, law.lower)), (law.upper, -1.0, _less(law.upper, other.upper))]
+    beyond = [(law.lower, 1.0, less(other.lower, law.lower)), (law.upper, -1.0, less(law.upper, other.upper))]
     # Ends that are parameters are left in: such a density may be a constant that knows nothing of the nodes.
     ends = [
         (_as_tensor(end, law), sign)
@@ -86,20 +86,22 @@ def _anywhere(mask: Tensor | bool) -> bool:
     return mask if isinstance(mask, bool) else not surely(~mask)
 
 
-def _less(a: Bound, b: Bound) -> Tensor | bool:
+def less(a: Bound, b: Bound) -> Tensor | bool:
+    """Whether one end lies before another."""
     return a < b
 
 
 def disjoint(pieces: Pieces) -> Tensor | bool:
     """Where p and q have no point in common, decided on parameters."""
     p, q = pieces.p, pieces.q
-    apart: Tensor | bool = _no_more(p.upper, q.lower) | _no_more(q.upper, p.lower)
+    apart: Tensor | bool = no_more(p.upper, q.lower) | no_more(q.upper, p.lower)
     if not isinstance(apart, Tensor):
         return apart
     return apart.squeeze(-1) if pieces.log_share is None else apart.flatten(-2).squeeze(-1)
 
 
-def _no_more(a: Bound, b: Bound) -> Tensor | bool:
+def no_more(a: Bound, b: Bound) -> Tensor | bool:
+    """Whether one end lies before another or is the same."""
     return a <= b
 
 

@@ -8,11 +8,9 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from kullback.pairs import support
-from kullback.pairs.densities import in_family
 from kullback.pairs.densities.expectation import Pieces, Sample, integral_over
 from kullback.pairs.densities.log_ratio import closable, ratio_of
-from kullback.pairs.densities.meeting import at_some, disjoint, log_weight, seen_from
+from kullback.pairs.densities.meeting import at_some, disjoint, less, log_weight, no_more, seen_from
 from kullback.pairs.densities.nesting import as_mixture
 from kullback.pairs.sisters.crossings import crossings
 from kullback.pairs.sisters.term import Term, excess
@@ -66,14 +64,11 @@ def distance(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | bool]:
 
 def _reaches_beyond(p: Distribution, q: Distribution) -> bool:
     """Whether q is known to live on a part of where p does."""
-    if not all(in_family(side) and support.interval(side) is not None for side in (p, q)):
-        return False
-    inside, covers = support.contained(q, p), support.contained(p, q)
-    return all(mask if isinstance(mask, bool) else surely(mask) for mask in (inside, _not(covers)))
-
-
-def _not(mask: Tensor | bool) -> Tensor | bool:
-    return not mask if isinstance(mask, bool) else ~mask
+    pieces = seen_from(p, q)
+    (lower_p, upper_p), (lower_q, upper_q) = ((law.lower, law.upper) for law in (pieces.p, pieces.q))
+    inside = no_more(lower_p, lower_q) & no_more(upper_q, upper_p)
+    smaller = less(lower_p, lower_q) | less(upper_q, upper_p)
+    return all(mask if isinstance(mask, bool) else surely(mask) for mask in (inside, smaller))
 
 
 def _looked_at_closely(p: Distribution, q: Distribution, once: Once, close: float) -> tuple[Tensor, Tensor | bool]:

@@ -16,16 +16,16 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution, Exponential, Gamma, Normal
+from torch.distributions import Distribution
 from torch.nn.functional import softplus
 
 from kullback.pairs.densities.expectation import Pieces, Sample, evaluate, first_nodes, integral_over
 from kullback.pairs.densities.log_ratio import closable, plain, ratio_of
 from kullback.pairs.densities.meeting import at_some, disjoint, log_weight, seen_from
 from kullback.pairs.dispatch import infinite_everywhere
-from kullback.pairs.parameters import read
 from kullback.pairs.sisters.power_tails import diverges
 from kullback.pairs.sisters.term import FARTHEST, power_term
+from kullback.pairs.sisters.ties import unbounded_by_a_tie
 from kullback.pairs.visible import hidden, surely
 
 # Where 1 − S is so close to 1, or S so close to the end of the number range, the logarithm of S is integrated.
@@ -164,24 +164,15 @@ def max_divergence(p: Distribution, q: Distribution) -> Tensor:
             step = step / (_AROUND // 4)
     value = plain(evaluate(pieces, at, torch.zeros_like(at))).squeeze(-1)
     value = value if pieces.log_share is None else value.amax(-1)
-    infinite = torch.as_tensor(diverges(pieces, math.inf)) | _unbounded_tie(p, q)
+    infinite = torch.as_tensor(diverges(pieces, math.inf)) | unbounded_by_a_tie(p, q)
     return torch.where(infinite, math.inf, value.clamp_min(0.0))
 
 
-def _unbounded_tie(p: Distribution, q: Distribution) -> Tensor | bool:
-    """Where the leading orders of two tails are the same and the next ones decide."""
-    if isinstance(p, Normal) and isinstance(q, Normal):
-        (loc_p, scale_p), (loc_q, scale_q) = read(p, "loc", "scale"), read(q, "loc", "scale")
-        return (scale_p == scale_q) & (loc_p != loc_q)
-    if isinstance(p, Gamma) and isinstance(q, Gamma | Exponential):
-        (shape, rate_p), (rate_q,) = read(p, "concentration", "rate"), read(q, "rate")
-        least = read(q, "concentration")[0] if isinstance(q, Gamma) else 1.0
-        return (rate_p == rate_q) & (shape > least)
-    return False
-
-
 def _flat_ratio(pieces: Pieces, y: Tensor) -> Tensor:
-    return plain(evaluate(pieces, y, torch.zeros_like(y))).nan_to_num(-FARTHEST)
+    """The log-ratio less what its rounding may be: of a constant one the largest would be the worst known."""
+    sample = evaluate(pieces, y, torch.zeros_like(y))
+    rounding = _ROUNDING * (sample.log_p.abs() + sample.log_q.total().abs())
+    return (plain(sample) - rounding).nan_to_num(-FARTHEST)
 
 
 def missing_mass(p: Distribution, q: Distribution) -> Tensor:
@@ -203,4 +194,5 @@ def missing_mass(p: Distribution, q: Distribution) -> Tensor:
 
 
 _NOWHERE = 1e50
+_ROUNDING = 8 * torch.finfo(torch.float64).eps
 _ROUNDS, _AROUND = 8, 33
