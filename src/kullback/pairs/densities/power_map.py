@@ -31,7 +31,7 @@ class Power(NamedTuple):
     def _below(self, point: Point, exponent: Tensor, log: Tensor, *, back: bool) -> Distance | None:
         """The distance to the image of the upper end E: |x^k − E^k| = E^k·(1 − e^(−k·f)), f = log E/x."""
         upper = self.upper
-        if not isinstance(upper, Tensor) or not surely((self.exponent > 0) & (upper > 0)):
+        if not isinstance(upper, Tensor) or not surely((self.exponent > 0) & (upper > 0) & upper.isfinite()):
             return None
         image = upper**self.exponent
         here, there = (image, upper) if back else (upper, image)
@@ -56,7 +56,8 @@ class Power(NamedTuple):
         if mark.lower is not None:
             own = mark.lower == 0
             log, width = torch.where(own, mark.at, log), torch.where(own, mark.width, width)
-        return Mark(exponent * torch.where(width > 0, log, 0.0), exponent.abs() * width, lower=zero)
+        some = width > 0  # the end itself is no place inside
+        return Mark(exponent * torch.where(some, log, 0.0), exponent.abs() * torch.where(some, width, 1.0), lower=zero)
 
     def push_mark(self, mark: Mark) -> Mark:
         """A mark of z in x."""
