@@ -119,18 +119,37 @@ def exponentiated(tail: Tail, speed: float = 1.0) -> list[Tail]:
     if tail.kind == Kind.LOG:
         return [tail._replace(kind=Kind.LOG_LOG)]
     if tail.kind == Kind.POWER:
-        linear = tail.exponent == 1.0
-        there = tail.where
-        slow = Tail(Kind.LOG, tail.rate / speed, where=both(there, linear))
-        fast = Tail(Kind.LOG_SQUARE, where=both(there, _not(linear)))
-        return [t for t, on in ((slow, linear), (fast, _not(linear))) if on is not False]
+        k, rate = tail.exponent, tail.rate / speed**tail.exponent
+        orders = [
+            (Tail(Kind.LOG_ROOT, k, rate), _less(k, 1.0)),
+            (Tail(Kind.LOG, rate), _equal(k, 1.0)),
+            (Tail(Kind.LOG_POWER, k, rate), _less(1.0, k)),
+        ]
+        return [t._replace(where=both(tail.where, on)) for t, on in orders if on is not False]
     if tail.kind == Kind.EXP:
         return [Tail(Kind.POWER, tail.rate / speed, where=tail.where)]
+    if tail.kind in (Kind.LOG_ROOT, Kind.LOG_POWER):  # (log L)ᵏ beside the 1/L of every density in L
+        return [Tail(Kind.LOG_LOG, 0.0 if tail.kind == Kind.LOG_ROOT else math.inf, where=tail.where)]
     return [tail]
 
 
-def _not(a: Tensor | bool) -> Tensor | bool:
-    return ~a if isinstance(a, Tensor) else not a
+def logarithmic(tail: Tail, speed: float = 1.0) -> Tail:
+    """Its inverse: a tail in L = speed·|x| as one in |x| → ∞."""
+    if tail.kind == Kind.LOG_LOG:
+        return tail._replace(kind=Kind.LOG)
+    if tail.kind == Kind.LOG:
+        return Tail(Kind.POWER, 1.0, tail.exponent * speed, where=tail.where)
+    if tail.kind in (Kind.LOG_ROOT, Kind.LOG_POWER):
+        return tail._replace(kind=Kind.POWER, rate=tail.rate * speed**tail.exponent)
+    return Tail(Kind.EXP, 1.0, tail.exponent * speed if tail.kind == Kind.POWER else tail.exponent, where=tail.where)
+
+
+def _less(a: Tensor | float, b: Tensor | float) -> Tensor | bool:
+    return a < b
+
+
+def _equal(a: Tensor | float, b: Tensor | float) -> Tensor | bool:
+    return a == b
 
 
 class Sigmoid(NamedTuple):
@@ -269,14 +288,7 @@ class Logarithm(NamedTuple):
 
     def tail(self, tail: Tail, *, end: Bound) -> list[Tail]:
         """At 0 and at infinity |x| is L; at another end nothing changes."""
-        kinds = {Kind.LOG_LOG: Kind.LOG, Kind.LOG: Kind.POWER, Kind.LOG_SQUARE: Kind.POWER, Kind.POWER: Kind.EXP}
-        if tail.kind == Kind.LOG:
-            moved = Tail(Kind.POWER, 1.0, tail.exponent, where=tail.where)
-        elif tail.kind == Kind.POWER:
-            moved = Tail(Kind.EXP, 1.0, tail.exponent, where=tail.where)
-        else:
-            exponent = 2.0 if tail.kind == Kind.LOG_SQUARE else tail.exponent
-            moved = Tail(kinds.get(tail.kind, Kind.EXP), exponent, where=tail.where)
+        moved = logarithmic(tail)
         if not isinstance(end, Tensor):
             return [moved]
         at_zero = (end == 0) | end.isinf()

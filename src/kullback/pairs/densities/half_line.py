@@ -125,7 +125,7 @@ def describe_log_normal(given: Given) -> Law:
         log_drop = None if at_most(size, MODEST) else 2 * torch.log(size.clamp_min(1.0)) - _LN2
         return LogDensity(level - u, z * z / 2, log_drop)
 
-    tails = [Tail(Kind.LOG_SQUARE, rate=1 / scale**2)]
+    tails = [Tail(Kind.LOG_POWER, 2.0, 0.5 / scale**2)]
     bulk = [Mark(loc, scale, lower=zero)]
     return Law(Log(zero, centre), log_density, zero, math.inf, tails, tails, marks=[_end(zero)], bulk=bulk)
 

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from kullback.pairs.densities.chart import Mark
-from kullback.pairs.densities.exponential_maps import Exp, Logarithm, Sigmoid, exponentiated
+from kullback.pairs.densities.exponential_maps import Exp, Logarithm, Sigmoid, exponentiated, logarithmic
 from kullback.pairs.densities.generic_maps import Generic
 from kullback.pairs.densities.maps import Map, on_line, plain_value
 from kullback.pairs.densities.point import CAP, Distance, Point
 from kullback.pairs.densities.soft import softplus
-from kullback.pairs.densities.tails import Kind, Tail
+from kullback.pairs.densities.tails import Tail
 from kullback.pairs.support import Bound
 from kullback.pairs.visible import surely
 from kullback.special import log1mexp
@@ -163,15 +163,7 @@ class Unsquash(InverseOf):
 
     def tail(self, tail: Tail, *, end: Bound) -> list[Tail]:
         """At an end of the interval the logarithm of the inverse distance is speed·|x|."""
-        speed = self.of.speed
-        if tail.kind == Kind.LOG:
-            moved = Tail(Kind.POWER, 1.0, tail.exponent * speed, where=tail.where)
-        elif tail.kind == Kind.POWER:
-            moved = Tail(Kind.EXP, 1.0, tail.exponent * speed, where=tail.where)
-        elif tail.kind == Kind.LOG_SQUARE:
-            moved = Tail(Kind.POWER, 2.0, where=tail.where)
-        else:
-            moved = tail._replace(kind=Kind.LOG if tail.kind == Kind.LOG_LOG else Kind.EXP)
+        moved = logarithmic(tail, self.of.speed)
         at = torch.as_tensor(end, dtype=torch.float64)
         outer = (at == self.of.lower) | (at == self.of.lower + self.of.width)
         if surely(outer):

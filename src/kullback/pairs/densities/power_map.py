@@ -77,9 +77,13 @@ class Power(NamedTuple):
 
     def tail(self, tail: Tail, *, end: Bound) -> list[Tail]:
         """Logarithms are multiplied by the exponent, at 0 and at infinity."""
-        if tail.kind not in (Kind.LOG, Kind.POWER):
+        size = self.exponent.abs()
+        if tail.kind in (Kind.LOG, Kind.POWER):
+            moved = tail._replace(exponent=tail.exponent / size)
+        elif tail.kind in (Kind.LOG_ROOT, Kind.LOG_POWER):
+            moved = tail._replace(rate=tail.rate / size**tail.exponent)
+        else:
             return [tail]
-        moved = tail._replace(exponent=tail.exponent / self.exponent.abs())
         if not isinstance(end, Tensor):
             return [moved]
         at_zero = (end == 0) | end.isinf()

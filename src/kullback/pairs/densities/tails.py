@@ -2,9 +2,10 @@
 
 At an end let L be log|x| or the log of the inverse distance to the end. −log f, f the density of L, grows there like
 
-    ν·log L  (LOG_LOG)   <   α·L  (LOG)   <   L²  (LOG_SQUARE)   <   c·e^(kL) = c·|x|^k  (POWER)   <   e^(c|x|)  (EXP)
+    (ν+1)·log L (LOG_LOG) < c·Lᵏ, k < 1 (LOG_ROOT) < α·L (LOG) < c·Lᵏ, k > 1 (LOG_POWER) < c·e^(kL) = c·|x|ᵏ (POWER) < e^(c|x|) (EXP)
 
-which is the tail of p if f is p's density and the growth of the integrand if it is q's.
+which is the tail of p if f is p's density and the growth of the integrand if it is q's. LOG_LOG with ν = ∞ stands for what
+falls faster than any power of L and slower than a root in the exponent.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ class Kind(IntEnum):
     """The order of growth of −log f."""
 
     LOG_LOG = 0
-    LOG = 1
-    LOG_SQUARE = 2
-    POWER = 3
-    EXP = 4
+    LOG_ROOT = 1
+    LOG = 2
+    LOG_POWER = 3
+    POWER = 4
+    EXP = 5
 
 
 class Tail(NamedTuple):
@@ -59,10 +61,11 @@ def diverges(p: Tail, q: Tail) -> Tensor | bool:
 
 def _compare(p: Tail, q: Tail) -> Tensor | bool:
     if p.kind == Kind.LOG_LOG:
-        moment = {Kind.LOG_LOG: 0.0, Kind.LOG: 1.0, Kind.LOG_SQUARE: 2.0}.get(q.kind)
-        return True if moment is None else moment > 0 and p.exponent <= moment
+        if q.kind == Kind.LOG_LOG or q.kind >= Kind.POWER:
+            return q.kind >= Kind.POWER
+        return p.exponent <= (1.0 if q.kind == Kind.LOG else q.exponent)
     if q.kind == Kind.POWER:
-        return p.exponent <= q.exponent if p.kind == Kind.LOG else False
+        return p.exponent <= q.exponent if p.kind == Kind.LOG else p.kind < Kind.LOG
     if q.kind == Kind.EXP:
         if p.kind == Kind.POWER:
             return _less(p.exponent, 1.0) | (_equal(p.exponent, 1.0) & (p.rate <= q.rate))

@@ -49,18 +49,17 @@ def _too_slow(p: Tail, q: Tail, alpha: float) -> Tensor | bool:
         return p.kind < q.kind
     if p.kind == Kind.EXP:
         return _less(p.rate, q.rate)
-    if p.kind == Kind.POWER:
+    if p.kind in (Kind.LOG_ROOT, Kind.LOG_POWER, Kind.POWER):
         slower = _less(p.exponent, q.exponent)
-        return slower | (_equal(p.exponent, q.exponent) & _outweighed(p.rate, q.rate, alpha, 0.0))
-    if p.kind == Kind.LOG_SQUARE:
-        return _outweighed(p.rate, q.rate, alpha, 0.0)
-    return _outweighed(p.exponent, q.exponent, alpha, 1.0 if p.kind == Kind.LOG_LOG else 0.0)
+        return slower | (_equal(p.exponent, q.exponent) & _outweighed(p.rate, q.rate, alpha))
+    return _outweighed(p.exponent, q.exponent, alpha)
 
 
-def _outweighed(p: Tensor | float, q: Tensor | float, alpha: float, least: float) -> Tensor | bool:
+def _outweighed(p: Tensor | float, q: Tensor | float, alpha: float) -> Tensor | bool:
     if alpha == math.inf:
         return _less(p, q)
-    return _less(alpha * p - (alpha - 1) * q, least) | _equal(alpha * p - (alpha - 1) * q, least)
+    left = alpha * p - (alpha - 1) * q
+    return _less(left, 0.0) | _equal(left, 0.0)
 
 
 def _not(mask: Tensor | bool) -> Tensor | bool:
