@@ -175,7 +175,7 @@ def test_beyond_an_interval_without_an_end_of_its_own() -> None:
 
 
 def _outer() -> dict[str, tuple[d.Distribution, d.Distribution, float, float]]:
-    """Pairs of which one reaches beyond an end of the other, ½∫(√p − √q)² and the Jensen–Shannon divergence if known."""
+    """Pairs of which one reaches beyond the other, with ½∫(√p − √q)² and, if known, Jensen and Shannon's divergence."""
     t = functools.partial(torch.tensor, dtype=torch.float64)
     bent = d.TransformedDistribution(d.StudentT(t(5.0)), [d.SigmoidTransform()])
     pairs = {"an end that is a number": (d.Weibull(t(1.5), t(1.25)), bent, 0.33796849488524120, math.nan)}
