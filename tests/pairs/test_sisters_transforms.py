@@ -20,6 +20,8 @@ ROUTES = {
     "integral renyi, far": (functools.partial(kb.renyi, alpha=0.7), d.Laplace, d.Normal, (0.0, 1.0, 9.0, 1.5)),
     "law between": (kb.chi2, d.Gamma, d.Gamma, (2.0, 3.0, 2.5, 2.7)),
     "moving ends": (kb.js, d.Uniform, d.Uniform, (0.0, 1.0, 0.3, 1.7)),
+    "reaching beyond": (kb.js, d.Laplace, d.InverseGamma, (0.1, 0.7, 2.5, 1.0)),
+    "reaching beyond, renyi": (functools.partial(kb.renyi, alpha=0.7), d.LogNormal, d.Cauchy, (-2.0, 1.0, 0.3, 1.2)),
     "outcomes": (kb.hellinger, d.Bernoulli, d.Bernoulli, (0.3, 0.6)),
     "counts": (kb.js, d.Poisson, d.Geometric, (2.0, 0.4)),
     "entropy": (lambda p, q: kb.entropy(p) + 0 * kb.entropy(q), d.StudentT, d.StudentT, (3.0, 0.1, 1.2, 4.0, 0.0, 1.0)),
@@ -113,6 +115,17 @@ def test_infinite_elements_have_no_gradient() -> None:
         assert value.isinf().all()
         (gradient,) = torch.autograd.grad(value.sum(), scale)
         assert gradient.tolist() == [0.0, 0.0]
+
+
+def test_infinite_cross_entropies_have_no_gradient() -> None:
+    """Not that of the entropy in it; finite elements beside them have theirs."""
+    scale = torch.tensor([1.0, 3.0], dtype=torch.float64, requires_grad=True)
+    df = torch.tensor([0.5, 1.5], dtype=torch.float64, requires_grad=True)
+    value = kb.cross_entropy(d.StudentT(df, 0.0, scale), d.Laplace(torch.zeros(2, dtype=torch.float64), 1.0))
+    assert value.isinf().tolist() == [True, False]
+    gradients = torch.autograd.grad(value.sum(), (scale, df))
+    assert [g[0].item() for g in gradients] == [0.0, 0.0]
+    assert all(g[1].item() != 0 and g[1].isfinite() for g in gradients)
 
 
 def test_distances_have_no_gradient_at_equality() -> None:

@@ -12,7 +12,7 @@ from torch import distributions as d
 from torch.distributions import MixtureSameFamily, TransformedDistribution, constraints
 from torch.distributions import transforms as maps
 
-from kullback import kl_divergence, kl_with_error
+from kullback import hellinger, js, kl_divergence, kl_with_error
 
 
 def t(values: Any) -> Tensor:
@@ -426,3 +426,39 @@ def test_mixtures_of_three_betas() -> None:
     """A Beta keeps its two parameters in one tensor; mpmath's quadrature, 30 digits."""
     p = mixture([0.25, 0.25, 0.5], d.Beta(t([2.0, 9.0, 30.0]), t([3.0, 13.0, 5.0])))
     assert kl_divergence(p, STUDENT).item() == pytest.approx(1.5637194295960595, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("last", "sister"), [("exp", js), ("sigmoid", hellinger), ("tanh", js), ("softplus", hellinger), ("softplus", js)]
+)
+def test_ends_that_change_places_within_a_batch(last: str, sister: Any) -> None:
+    """A half-line turned round begins at −∞, and its image at the end of the map's: of each element by itself."""
+    final = {
+        "exp": maps.ExpTransform(),
+        "sigmoid": maps.SigmoidTransform(),
+        "tanh": maps.TanhTransform(),
+        "softplus": maps.SoftplusTransform(),
+    }[last]
+    shift, scale = t([0.9, 0.6]), t([-1.7, 1.1])
+
+    def value(shift: Tensor, scale: Tensor) -> Tensor:
+        p = TransformedDistribution(d.HalfNormal(t(0.4)), [maps.AffineTransform(shift, scale), final], False)
+        return sister(p, d.HalfCauchy(t(0.5)))
+
+    alone = torch.stack([value(a, b) for a, b in zip(shift, scale, strict=True)])
+    torch.testing.assert_close(value(shift, scale), alone, rtol=1e-11, atol=0)
+    torch.testing.assert_close(torch.vmap(value)(shift, scale), alone, rtol=1e-9, atol=0)
+
+
+def test_tails_whose_ends_change_places_under_vmap() -> None:
+    """Softplus of a Gumbel, either way up, against a HalfCauchy."""
+    target = mapped(d.HalfCauchy(t(0.4)), maps.AffineTransform(t(-0.9), t(1.6)))
+
+    def value(scale: Tensor) -> Tensor:
+        chain = [maps.AffineTransform(t(0.04), scale), maps.SoftplusTransform()]
+        return kl_divergence(TransformedDistribution(d.Gumbel(t(-2.7), t(0.35)), chain, False), target)
+
+    scale = t([1.3, -1.3])
+    alone = torch.stack([value(s) for s in scale])
+    torch.testing.assert_close(value(scale), alone, rtol=1e-11, atol=0)
+    torch.testing.assert_close(torch.vmap(value)(scale), alone, rtol=1e-9, atol=0)

@@ -33,8 +33,8 @@ __all__ = ["NOWHERE", "Expectation", "Pieces", "Sample", "evaluate", "first_node
 # whose integrands have stronger singularities, and for a few elements, where going twice costs more than nodes do.
 _LENGTH, _SHORT, _FEWEST, _PANELS = 0.8, 0.5, 4, 48
 _FEW = 16
-# Where values cannot be seen, one splitting of more panels for all seasons.
-_FIXED_PANELS, _FIXED_TOTAL = 48, 112
+# Where values cannot be seen, so many splittings into so many panels for all seasons.
+_FIXED_PANELS, _FIXED_TOTAL, _FIXED_ROUNDS = 48, 112, 3
 _ROUNDS, _PANEL_ROUNDS, _SPLIT = 6, 12, 4
 _ENOUGH, _MOST = 1e-11, 600
 _LEAST = 1e-280
@@ -245,10 +245,13 @@ def _unseen_panels(
     """Edges of a fixed number of panels."""
     with torch.no_grad():
         wide, _ = pieces.spanned(log_size, follow_q=follow_q)
-        edges = with_kinks(pieces, graded_panels(wide, _FIXED_PANELS), breaks)
-        found, _ = _integrated(pieces, f, edges)
-        bad = found.panel_error > _allowed(pieces, found).unsqueeze(-1)
-        return split_panels(edges, torch.where(bad, _SPLIT, 1), _FIXED_TOTAL)
+        edges = graded_panels(wide, _FIXED_PANELS)
+        for _ in range(_FIXED_ROUNDS):
+            edges = with_kinks(pieces, edges, breaks)
+            found, _ = _integrated(pieces, f, edges)
+            bad = found.panel_error > _allowed(pieces, found).unsqueeze(-1)
+            edges = split_panels(edges, torch.where(bad, _SPLIT, 1), _FIXED_TOTAL)
+        return edges
 
 
 def _integrated(pieces: Problem, f: Callable[[Sample], Tensor], edges: Tensor) -> tuple[Integral, Tensor]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from kullback.pairs.densities.chart import Logit, Mark, from_end
 from kullback.pairs.densities.maps import on_line, plain_value
-from kullback.pairs.densities.point import CAP, Distance, Point
+from kullback.pairs.densities.point import CAP, OUT_OF_REACH, Distance, Point
 from kullback.pairs.densities.soft import softplus
 from kullback.pairs.densities.tails import Kind, Tail, both
 from kullback.pairs.support import Bound
@@ -40,11 +40,14 @@ class Exp(NamedTuple):
             log = log_gap(point.log_below(last, torch.ones_like(last)))
             below = Distance(torch.exp(last), torch.exp(last), log)
         if isinstance(self.lower, Tensor):
-            zero = torch.zeros_like(self.lower)
-            rise = torch.exp(point.log_above(self.lower, zero + 1).clamp_max(CAP))
-            end = torch.exp(self.lower)
+            lower, there = finite_part(self.lower)
+            rise = torch.exp(point.log_above(lower, torch.ones_like(lower)).clamp_max(CAP))
+            end = torch.exp(lower)
             log = torch.where(rise > 30, rise, torch.log(torch.expm1(rise.clamp_max(30.0)).clamp_min(1e-300)))
-            return Point(None, Distance(end, end, log), below, point.log_jacobian + z)
+            above = Distance(end, end, log)
+            if there is not None:
+                above = Distance(torch.where(there, end, 0.0), torch.where(there, end, 1.0), torch.where(there, log, z))
+            return Point(None, above, below, point.log_jacobian + z)
         zero = torch.zeros_like(z)
         return Point(None, Distance(zero, zero + 1, z), below, point.log_jacobian + z)
 
@@ -59,9 +62,13 @@ class Exp(NamedTuple):
             below = Distance(last, one, log_fall(point.log_below(torch.exp(last), torch.exp(last)), last - z))
         if not isinstance(self.lower, Tensor):
             return on_line(z, zero)._replace(below=below), z
-        end = torch.exp(self.lower)
+        lower, there = finite_part(self.lower)
+        end = torch.exp(lower)
         log = torch.log(softplus(point.log_above(end, end)).clamp_min(1e-300))
-        return Point(None, Distance(self.lower, torch.ones_like(end), log), below, zero), z
+        if there is None:
+            return Point(None, Distance(lower, torch.ones_like(end), log), below, zero), z
+        above = Distance(lower, torch.ones_like(end), torch.where(there, log, OUT_OF_REACH))
+        return on_line(z, zero)._replace(above=above, below=below), z
 
     def push_mark(self, mark: Mark) -> Mark:
         """A mark of z in x."""
@@ -92,13 +99,16 @@ class Exp(NamedTuple):
 
     def tail(self, tail: Tail, *, end: Bound) -> list[Tail]:
         """At an infinity L = |z|; a finite end stays what it is."""
-        if not isinstance(end, Tensor):
-            return exponentiated(tail)
-        finite = end.isfinite()
-        if surely(finite):
-            return [tail]
-        far = [one._replace(where=both(one.where, ~finite)) for one in exponentiated(tail)]
-        return [tail._replace(where=both(tail.where, finite)), *far]
+        return exponentiated_at(end, tail)
+
+
+def finite_part(end: Tensor) -> tuple[Tensor, Tensor | None]:
+    """An end, with another number where it is at infinity, and where it is not; None if it is nowhere.
+
+    The sign of a factor may differ between the elements of a batch, and the ends with it.
+    """
+    there = end.isfinite()
+    return (end, None) if surely(there) else (torch.where(there, end, 0.0), there)
 
 
 def log_gap(log_f: Tensor) -> Tensor:
@@ -112,6 +122,17 @@ def log_fall(log_g: Tensor, plain: Tensor) -> Tensor:
     gap = torch.exp(log_g.clamp(-CAP, -_LN2))
     fall = torch.where(log_g < -_LN2, -torch.log1p(-gap), plain)
     return torch.where(log_g < _TINY_LOG, log_g, torch.log(fall.clamp_min(1e-300)))
+
+
+def exponentiated_at(end: Bound, tail: Tail, speed: float = 1.0) -> list[Tail]:
+    """A tail at an end: itself where that is finite, in L = speed·|z| where it is not."""
+    if not isinstance(end, Tensor):
+        return exponentiated(tail, speed)
+    finite = end.isfinite()
+    if surely(finite):
+        return [tail]
+    far = [one._replace(where=both(one.where, ~finite)) for one in exponentiated(tail, speed)]
+    return [tail._replace(where=both(tail.where, finite)), *far]
 
 
 def exponentiated(tail: Tail, speed: float = 1.0) -> list[Tail]:
@@ -152,6 +173,13 @@ def _equal(a: Tensor | float, b: Tensor | float) -> Tensor | bool:
     return a == b
 
 
+def _either(there: Tensor | None, own: Distance, image: Distance) -> Distance:
+    """The distance to the image of an end, or to the end of the image where there is none."""
+    if there is None:
+        return own
+    return Distance(*(torch.where(there, a, b) for a, b in zip(own, image, strict=True)))
+
+
 class Sigmoid(NamedTuple):
     """x = lower + width·σ(speed·z): the sigmoid, and the hyperbolic tangent; `first` and `last` are the ends of z.
 
@@ -177,15 +205,15 @@ class Sigmoid(NamedTuple):
         low, high, width = self._ends(u)
         above, below = Distance(low, width, -softplus(-u)), Distance(high, width, -softplus(u))
         if isinstance(self.first, Tensor):
-            apart = point.log_above(self.first, torch.full_like(self.first, 1 / self.speed))
-            above = Distance(
-                self._image(self.first), width, log_gap(apart) - softplus(-u) - softplus(self._at(self.first))
-            )
+            first, there = finite_part(self.first)
+            apart = point.log_above(first, torch.full_like(first, 1 / self.speed))
+            log = log_gap(apart) - softplus(-u) - softplus(self._at(first))
+            above = _either(there, Distance(self._image(first), width, log), above)
         if isinstance(self.last, Tensor):
-            apart = point.log_below(self.last, torch.full_like(self.last, 1 / self.speed))
-            below = Distance(
-                self._image(self.last), width, log_gap(apart) - softplus(u) - softplus(-self._at(self.last))
-            )
+            last, there = finite_part(self.last)
+            apart = point.log_below(last, torch.full_like(last, 1 / self.speed))
+            log = log_gap(apart) - softplus(u) - softplus(-self._at(last))
+            below = _either(there, Distance(self._image(last), width, log), below)
         return Point(None, above, below, point.log_jacobian + self._slope(u))
 
     def pull(self, point: Point) -> tuple[Point, Tensor]:
@@ -194,13 +222,17 @@ class Sigmoid(NamedTuple):
         u = point.log_above(low, width) - point.log_below(high, width)
         above = below = None
         if isinstance(self.first, Tensor):
-            start, unit = self._at(self.first), torch.full_like(self.first, 1 / self.speed)
-            gap = point.log_above(self._image(self.first), width) + softplus(-u) + softplus(start)
-            above = Distance(self.first, unit, log_fall(gap, u - start))
+            first, there = finite_part(self.first)
+            start, unit = self._at(first), torch.full_like(first, 1 / self.speed)
+            gap = point.log_above(self._image(first), width) + softplus(-u) + softplus(start)
+            log = log_fall(gap, u - start)
+            above = Distance(first, unit, log if there is None else torch.where(there, log, OUT_OF_REACH))
         if isinstance(self.last, Tensor):
-            end, unit = self._at(self.last), torch.full_like(self.last, 1 / self.speed)
-            gap = point.log_below(self._image(self.last), width) + softplus(u) + softplus(-end)
-            below = Distance(self.last, unit, log_fall(gap, end - u))
+            last, there = finite_part(self.last)
+            end, unit = self._at(last), torch.full_like(last, 1 / self.speed)
+            gap = point.log_below(self._image(last), width) + softplus(u) + softplus(-end)
+            log = log_fall(gap, end - u)
+            below = Distance(last, unit, log if there is None else torch.where(there, log, OUT_OF_REACH))
         return on_line(u / self.speed, torch.zeros_like(u))._replace(above=above, below=below), self._slope(u)
 
     def _at(self, end: Tensor) -> Tensor:
@@ -235,7 +267,7 @@ class Sigmoid(NamedTuple):
 
     def tail(self, tail: Tail, *, end: Bound) -> list[Tail]:
         """The distance to an end is e^(−speed·|z|)."""
-        return [tail] if isinstance(end, Tensor) else exponentiated(tail, self.speed)
+        return exponentiated_at(end, tail, self.speed)
 
 
 class Logarithm(NamedTuple):

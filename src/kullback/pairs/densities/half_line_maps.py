@@ -10,10 +10,18 @@ import torch
 from torch import Tensor
 
 from kullback.pairs.densities.chart import Mark
-from kullback.pairs.densities.exponential_maps import Exp, Logarithm, Sigmoid, exponentiated, logarithmic
+from kullback.pairs.densities.exponential_maps import (
+    Exp,
+    Logarithm,
+    Sigmoid,
+    exponentiated,
+    exponentiated_at,
+    finite_part,
+    logarithmic,
+)
 from kullback.pairs.densities.generic_maps import Generic
 from kullback.pairs.densities.maps import Map, on_line, plain_value
-from kullback.pairs.densities.point import CAP, Distance, Point
+from kullback.pairs.densities.point import CAP, OUT_OF_REACH, Distance, Point
 from kullback.pairs.densities.soft import softplus
 from kullback.pairs.densities.tails import Tail
 from kullback.pairs.support import Bound
@@ -21,6 +29,12 @@ from kullback.pairs.visible import surely
 from kullback.special import log1mexp
 
 _TINY = 1e-300
+
+
+def _log_softplus(z: Tensor) -> Tensor:
+    """Log log(1 + e^z)."""
+    deep = z < -30
+    return torch.where(deep, z, torch.log(softplus(torch.where(deep, 0.0, z))))
 
 
 class Softplus(NamedTuple):
@@ -31,24 +45,21 @@ class Softplus(NamedTuple):
     def push(self, point: Point) -> Point:
         """From z to x: the distance to 0 is known, or that to the image of the lower end."""
         z = plain_value(point)
-        slope = -softplus(-z)
-        if isinstance(self.lower, Tensor):
-            one = torch.ones_like(self.lower)
-            rise = torch.exp(point.log_above(self.lower, one).clamp_max(CAP))
-            # log(1 + e^(l+r)) − log(1 + e^l) = log(1 + σ(l)(eʳ − 1)).
-            step = torch.sigmoid(self.lower)
-            log1p = torch.log1p(step * torch.expm1(rise.clamp_max(30.0)))
-            distance = torch.where(rise > 30, rise + torch.log(step.clamp_min(_TINY)), log1p)
-            return Point(
-                None,
-                Distance(softplus(self.lower), one, torch.log(distance.clamp_min(_TINY))),
-                None,
-                point.log_jacobian + slope,
-            )
-        zero = torch.zeros_like(z)
-        deep = z < -30
-        log = torch.where(deep, z, torch.log(softplus(torch.where(deep, 0.0, z))))
-        return Point(None, Distance(zero, zero + 1, log), None, point.log_jacobian + slope)
+        jacobian = point.log_jacobian - softplus(-z)
+        if not isinstance(self.lower, Tensor):
+            zero = torch.zeros_like(z)
+            return Point(None, Distance(zero, zero + 1, _log_softplus(z)), None, jacobian)
+        lower, there = finite_part(self.lower)
+        one = torch.ones_like(lower)
+        rise = torch.exp(point.log_above(lower, one).clamp_max(CAP))
+        # log(1 + e^(l+r)) − log(1 + e^l) = log(1 + σ(l)(eʳ − 1)).
+        step = torch.sigmoid(lower)
+        log1p = torch.log1p(step * torch.expm1(rise.clamp_max(30.0)))
+        distance = torch.where(rise > 30, rise + torch.log(step.clamp_min(_TINY)), log1p)
+        end, log = softplus(lower), torch.log(distance.clamp_min(_TINY))
+        if there is not None:
+            end, log = torch.where(there, end, 0.0), torch.where(there, log, _log_softplus(z))
+        return Point(None, Distance(end, one, log), None, jacobian)
 
     def pull(self, point: Point) -> tuple[Point, Tensor]:
         """From x to z = x + log(1 − e^(−x))."""
@@ -60,14 +71,18 @@ class Softplus(NamedTuple):
         slope = -softplus(-z)
         if not isinstance(self.lower, Tensor):
             return on_line(z, zero), slope
-        end = softplus(self.lower)
+        lower, there = finite_part(self.lower)
+        end = softplus(lower)
         rise = torch.exp(point.log_above(end, torch.ones_like(end)).clamp_max(CAP))
         # The inverse of the step above: r = log(1 + (e^d − 1)/σ(l)).
-        odds = torch.exp(softplus(-self.lower).clamp_max(CAP))
+        odds = torch.exp(softplus(-lower).clamp_max(CAP))
         near = torch.log1p(torch.expm1(rise.clamp_max(30.0)) * odds)
-        back = torch.where(rise > 30, rise + softplus(-self.lower), near)
-        inner = Distance(self.lower, torch.ones_like(end), torch.log(back.clamp_min(_TINY)))
-        return Point(None, inner, None, zero), slope
+        back = torch.where(rise > 30, rise + softplus(-lower), near)
+        log = torch.log(back.clamp_min(_TINY))
+        if there is None:
+            return Point(None, Distance(lower, torch.ones_like(end), log), None, zero), slope
+        inner = Distance(lower, torch.ones_like(end), torch.where(there, log, OUT_OF_REACH))
+        return on_line(z, zero)._replace(above=inner), slope
 
     def push_mark(self, mark: Mark) -> Mark:
         """A mark of z in x."""
@@ -97,7 +112,10 @@ class Softplus(NamedTuple):
 
     def tail(self, tail: Tail, *, end: Bound) -> list[Tail]:
         """As of the exponential at −∞; at +∞ nothing changes."""
-        return exponentiated(tail) if not isinstance(end, Tensor) and end < 0 else [tail]
+        if isinstance(end, Tensor):
+            # What is not −∞ counts as finite.
+            return exponentiated_at(torch.where(end == math.inf, 0.0, end), tail)
+        return exponentiated(tail) if end < 0 else [tail]
 
 
 @dataclass(frozen=True)

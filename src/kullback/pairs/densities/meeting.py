@@ -5,6 +5,8 @@ An integral for KL never leaves q's support, so a law's density is only right in
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.distributions import Distribution
@@ -14,7 +16,7 @@ from kullback.pairs.densities.expectation import Pieces, Sample, pieces_of
 from kullback.pairs.densities.law import Law, LogDensity
 from kullback.pairs.densities.point import Point
 from kullback.pairs.support import Bound
-from kullback.pairs.visible import surely
+from kullback.pairs.visible import hidden, surely
 
 # −log of a density that is 0, beyond whatever can be made of it.
 _NOWHERE = 1e100
@@ -53,7 +55,7 @@ def _everywhere(law: Law, other: Law) -> Law:
     ends = [
         (_as_tensor(end, law), sign)
         for end, sign, reached in beyond
-        if (law.moving and isinstance(end, Tensor)) or _anywhere(reached)
+        if _is_somewhere(end) and ((law.moving and isinstance(end, Tensor)) or _anywhere(reached))
     ]
     if not ends:
         return law
@@ -66,11 +68,21 @@ def _everywhere(law: Law, other: Law) -> Law:
         total = level if drop is None else level - drop
         return LogDensity(torch.where(outside, -_NOWHERE, total))
 
-    # A tensor of ends may be infinite for some elements, as a generalised Pareto's is: no place to break an integral.
-    places = [torch.where(end.isfinite(), end, 0.0) for end, _ in ends]
-    marks = [Mark(place, torch.zeros_like(place)) for place in places]
-    kinks = (*law.kinks, *places)
+    # An end is the edge of a panel. A mark of no width costs a ladder down to it, for which fixed panels are too few.
+    marks = [] if hidden() else [_mark_at(end) for end, _ in ends]
+    kinks = (*law.kinks, *(end for end, _ in ends))
     return law._replace(log_density=log_density, kinks=kinks, marks=[*law.marks, *marks])
+
+
+def _mark_at(end: Tensor) -> Mark:
+    """A mark of no width; one that says nothing where an end of some elements is at infinity."""
+    there = end.isfinite()
+    return Mark(torch.where(there, end, 0.0), torch.where(there, 0.0, torch.ones_like(end)))
+
+
+def _is_somewhere(end: Bound) -> bool:
+    """Whether there may be an end."""
+    return isinstance(end, Tensor) or math.isfinite(end)
 
 
 def _as_tensor(end: Bound, law: Law) -> Tensor:

@@ -2,10 +2,11 @@
 
 At an end let L be log|x| or the log of the inverse distance to the end. −log f, f the density of L, grows there like
 
-    (ν+1)·log L (LOG_LOG) < c·Lᵏ, k < 1 (LOG_ROOT) < α·L (LOG) < c·Lᵏ, k > 1 (LOG_POWER) < c·e^(kL) = c·|x|ᵏ (POWER) < e^(c|x|) (EXP)
+    (ν+1)·log L  (LOG_LOG)   <   c·Lᵏ, k < 1  (LOG_ROOT)   <   α·L  (LOG)   <   c·Lᵏ, k > 1  (LOG_POWER)
+        <   c·e^(kL) = c·|x|ᵏ  (POWER)   <   e^(c|x|)  (EXP)
 
-which is the tail of p if f is p's density and the growth of the integrand if it is q's. LOG_LOG with ν = ∞ stands for what
-falls faster than any power of L and slower than a root in the exponent.
+which is the tail of p if f is p's density and the growth of the integrand if it is q's. LOG_LOG with ν = ∞ stands for
+what falls faster than any power of L and slower than a root in the exponent.
 """
 
 from __future__ import annotations

@@ -30,7 +30,9 @@ def entropy(p: Distribution) -> Tensor:
 def cross_entropy(p: Distribution, q: Distribution) -> Tensor:
     """−E_p log q = H(p) + KL(p ‖ q)."""
     shape = check_pair(p, q)
-    value = marked(_entropy(p, "cross_entropy") + kl_answer(p, q)[0], p, q)
+    entropy, divergence = _entropy(p, "cross_entropy"), kl_answer(p, q)[0]
+    # An infinite element has no gradient, and the entropy of p would bring one.
+    value = marked(torch.where(divergence.isinf(), 0.0, entropy) + divergence, p, q)
     return value.to(result_dtype(p, q)).expand(shape)
 
 
