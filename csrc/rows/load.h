@@ -66,18 +66,21 @@ inline int64_t element_size(int64_t dtype) { return dtype == 0 ? 8 : dtype == 1 
 // for rows of doubles that are nearly equal.
 enum class Weights { kAsLogs, kAsExactLogs, kAsTheyAre };
 
-// Reads one side of one row; `row` points at its first element.
+// Reads one side, a row at a time; `first` is where the row begins.
 template <class T>
 class Reader {
   public:
     Reader(const RowsSide& side, const void* data, int64_t first, double shift, Weights weights)
-        : row_(static_cast<const char*>(data) + first * element_size(side.dtype)), stride_(side.class_stride) {
+        : data_(static_cast<const char*>(data)), size_(element_size(side.dtype)), stride_(side.class_stride) {
+        turn_to(first);
         const bool take_logs = side.linear && weights != Weights::kAsTheyAre;
         low_ = side.linear && weights == Weights::kAsExactLogs ? kLowFetchers[side.dtype] : nullptr;
         offset_ = take_logs ? side.smoothing : side.linear ? -side.smoothing : shift;
         fetch_ = take_logs ? kFetchers<T, true>[side.dtype] : kFetchers<T, false>[side.dtype];
         in_place_ = !take_logs && stride_ == 1 && offset_ == 0.0 && element_size(side.dtype) == int64_t(sizeof(T));
     }
+
+    void turn_to(int64_t first) { row_ = data_ + first * size_; }
 
     // Elements [at, at + count), followed by `padding` up to a whole group.
     [[gnu::always_inline]] const T* block(int64_t at, int64_t count, T padding, T* buffer) const {
@@ -94,8 +97,8 @@ class Reader {
     }
 
   private:
-    const char* row_;
-    int64_t stride_;
+    const char *data_, *row_;
+    int64_t size_, stride_;
     FetchLow low_;
     double offset_;
     Fetch<T> fetch_;

@@ -5,7 +5,6 @@
 #include "entropy.h"
 #include "mixture.h"
 #include "mixture_direct.h"
-#include "strip.h"
 
 namespace kullback::KULLBACK_SET {
 namespace {
@@ -114,20 +113,27 @@ void measure_row(const RowsCall& call, int64_t row, RowStatistics& s) {
     measure_in_double(call, start, s, call.wide != 0);
 }
 
-// The same for a row of log-weights in float that is part of a strip.
-void measure_row(const RowsCall& call, int64_t row, const Strip& strip, int64_t i, RowStatistics& s) {
-    const RowStart start = start_of(call, row);
+// The same for a row that is part of a strip.
+template <class T>
+void measure_row(const RowsCall& call, int64_t row, const Strip<T>& strip, int64_t i, RowStatistics& s) {
+    constexpr bool kWide = sizeof(T) == 8;
+    s.state = kWide ? kDouble : kClean;
     bool found = strip.read(i, s);
-    if (found) refine_kl<float, false>(RowPair<float>(call, start.p, start.q, s.shift), s);
-    else found = try_row<float, true>(call, start, s);
-    if (!found || !(s.kl >= faint_in_float(call))) measure_in_double(call, start, s, false);
+    if (strip.plain(i)) return;
+    const RowStart start = start_of(call, row);
+    if (found) {
+        refine_kl<T, false>(RowPair<T>(call, start.p, start.q, s.shift), s);
+    } else if constexpr (!kWide) {
+        found = try_row<T, true>(call, start, s);
+    }
+    if (!found || (!kWide && !(s.kl >= faint_in_float(call)))) measure_in_double(call, start, s, kWide);
 }
 
 template <class T, bool kHasMask>
 void mix_measured_row(const RowsCall& call, const RowStart& start, RowStatistics& s) {
     const RowPair<T> row(call, start.p, start.q, s.shift, logs_of(call));
     if constexpr (sizeof(T) == 4 && !kHasMask) {
-        if (call.statistics == nullptr && mix_row_directly<false>(row, call, s, nullptr)) return;
+        if (call.statistics == nullptr && mix_row_directly(row, call, s)) return;
     }
     const auto mix = [&] {
         if (call.statistics != nullptr) mix_row<T, kHasMask, true>(row, call, s);
@@ -149,14 +155,6 @@ void measure_mixture(const RowsCall& call, int64_t row, RowStatistics& s) {
         if (s.state & kMasked) mix_measured_row<float, true>(call, start, s);
         else mix_measured_row<float, false>(call, start, s);
     }
-}
-
-// The value of a mixture from the exponentials that the first pass has left, in float; false where that is not accurate.
-bool mix_kept_row(const RowsCall& call, const RowStart& start, RowStatistics& s, const KeptExponentials& kept) {
-    const auto mix = call.weights[1] == 0    ? mix_row_directly<true, true, true>
-                     : magnitude(s.gap) <= 1 ? mix_row_directly<true, true>
-                                             : mix_row_directly<true>;
-    return mix(RowPair<float>(call, start.p, start.q, s.shift), call, s, &kept);
 }
 
 template <class T, bool kLinearP = false, bool kLinearQ = false>
@@ -202,7 +200,7 @@ bool suspicious(const RowStatistics& s, int side, double tolerance) {
     if (tolerance == kInfinity<double>) return false;
     // Near 1 a sum says it without its logarithm, which takes as long as a dozen classes.
     if (s.shift[side] == 0 && tolerance < 0.5 && magnitude(s.scale[side]) <= 64 &&
-        magnitude(std::ldexp(s.total[side], int(s.scale[side])) - 1) <= 0.5 * tolerance) {
+        magnitude(s.total[side] * power_of_two(s.scale[side]) - 1) <= 0.5 * tolerance) {
         return false;
     }
     const double log_total = s.shift[side] + (std::log(s.total[side]) + s.scale[side] * 0.6931471805599453);
@@ -211,51 +209,63 @@ bool suspicious(const RowStatistics& s, int side, double tolerance) {
 
 bool is_left_out(const RowsCall& call, int64_t row) { return call.keep != nullptr && call.keep[row] == 0; }
 
-// Hands out what is known of a row; returns what there is to report of it.
-int64_t deliver(const RowsCall& call, int64_t row, RowStatistics& s) {
-    if (call.result_wide) static_cast<double*>(call.value)[row] = s.value;
-    else static_cast<float*>(call.value)[row] = float(s.value);
+void store_value(const RowsCall& call, int64_t row, double value) {
+    if (call.result_wide) static_cast<double*>(call.value)[row] = value;
+    else static_cast<float*>(call.value)[row] = float(value);
+}
+
+// Hands out what is known of a row; returns what there is to report of it, unless it is known to be nothing.
+int64_t deliver(const RowsCall& call, int64_t row, const RowStatistics& s, bool checked = false) {
+    store_value(call, row, s.value);
     if (call.statistics != nullptr) call.statistics[row] = s;
-    if (s.state & kAbsent) return 0;
+    if (checked || (s.state & kAbsent)) return 0;
     return (suspicious(s, 0, call.sides[0].tolerance) ? 1 : 0) | (suspicious(s, 1, call.sides[1].tolerance) ? 2 : 0);
 }
 
-// Rows of log-weights, in float where that is accurate. kKeep: a mixture takes up the exponentials of the first pass.
-template <bool kKeep>
+// Rows of log-weights. kKeep: a mixture takes up the exponentials of the first pass.
+template <class T, bool kKeep>
 int64_t forward_in_strips(const RowsCall& call, int64_t begin, int64_t end) {
-    constexpr double kUnshifted[2] = {0, 0};
+    const bool only_kl = !is_mixture(call) && call.statistics == nullptr;
     int64_t reported = 0;
-    Strip strip(call.classes);
+    Strip<T> strip(call);
+    RowStatistics found[Strip<T>::kRows];
     for (int64_t first = begin; first < end; first += strip.rows()) {
         const int64_t count = end - first < strip.rows() ? end - first : strip.rows();
         for (int64_t i = 0; i < count; ++i) {
-            if (is_left_out(call, first + i)) continue;
             const RowStart start = start_of(call, first + i);
-            KeptExponentials kept = strip.kept(i);
-            strip.set(i, sum_row<float, false, false, false, kKeep>(RowPair<float>(call, start.p, start.q, kUnshifted), &kept));
+            if (is_left_out(call, first + i)) strip.leave_out(i);
+            else strip.take(i, start.p, start.q);
         }
-        strip.describe();
+        strip.template sum<kKeep>(count);
         for (int64_t i = 0; i < count; ++i) {
-            const int64_t row = first + i;
-            RowStatistics s{};
-            if (is_left_out(call, row)) {
-                s.state = kAbsent;
-            } else {
-                measure_row(call, row, strip, i, s);
-                s.value = s.kl;
-                const bool done = kKeep && !(s.state & (kMasked | kDouble | kUndefined)) && mix_kept_row(call, start_of(call, row), s, strip.kept(i));
-                if (is_mixture(call) && !done) measure_mixture(call, row, s);
+            if (only_kl && strip.plain(i)) {
+                store_value(call, first + i, strip.kl(i));
+                continue;
             }
-            reported |= deliver(call, row, s);
+            RowStatistics& s = found[i] = {};
+            if (is_left_out(call, first + i)) s.state = kAbsent;
+            else measure_row(call, first + i, strip, i, s);
+            s.value = s.kl;
+            if (!is_mixture(call)) reported |= deliver(call, first + i, s, strip.plain(i));
+        }
+        if (!is_mixture(call)) continue;
+        bool mixed[Strip<T>::kRows] = {};
+        if constexpr (kKeep) mix_kept_rows(call, strip, count, found, mixed);
+        for (int64_t i = 0; i < count; ++i) {
+            if (!mixed[i]) measure_mixture(call, first + i, found[i]);
+            reported |= deliver(call, first + i, found[i], strip.plain(i));
         }
     }
     return reported;
 }
 
 int64_t forward(const RowsCall& call, int64_t begin, int64_t end) {
-    if (!call.wide && !has_weights(call) && !is_entropy(call) && Strip::fits(call.classes)) {
-        if (is_mixture(call) && call.statistics == nullptr) return forward_in_strips<true>(call, begin, end);
-        return forward_in_strips<false>(call, begin, end);
+    if (!has_weights(call) && !is_entropy(call)) {
+        if (call.wide && Strip<double>::fits(call.classes)) return forward_in_strips<double, false>(call, begin, end);
+        const bool keep = is_mixture(call) && call.statistics == nullptr;
+        if (!call.wide && Strip<float>::fits(call.classes)) {
+            return keep ? forward_in_strips<float, true>(call, begin, end) : forward_in_strips<float, false>(call, begin, end);
+        }
     }
     int64_t reported = 0;
     for (int64_t row = begin; row < end; ++row) {

@@ -18,9 +18,9 @@ struct RowSums {
     bool leaks;               // q is zero where p is not; masked pass only
 
     // A pass without masks makes its sums NaN or infinite where it meets an infinite log-weight.
-    bool usable() const {
-        const auto positive = [](double x) { return x > 0 && x < kInfinity<double>; };
-        return positive(total_p) && (leaks || positive(total_q)) && magnitude(cross) < kInfinity<double>;
+    [[gnu::always_inline]] bool usable() const {
+        const auto positive = [](double x) { return (x > 0) & (x < kInfinity<double>); };
+        return positive(total_p) & (leaks | positive(total_q)) & (magnitude(cross) < kInfinity<double>);
     }
 };
 
@@ -83,68 +83,80 @@ inline Vector<T> log_weight_ratio(Vector<T> x, Vector<T> y) {
     }
 }
 
-// Where the exponentials of a row and the scales of its blocks are left for a second pass.
+// Where the exponentials of a row are left for a second pass.
+template <class T>
 struct KeptExponentials {
-    float *p, *q;
-    float *scale_p, *scale_q;
-    int64_t blocks;
+    T *p, *q;
 };
 
-// kLinearP, kLinearQ: the row gives this side's weights, floats, not their logarithms. Subnormal ones make the sums unusable, and
-// so does, without masks, a q of zero where p is not.
+// What is found in a block whose scales are known.
+template <class T>
+struct BlockSums {
+    Accumulator<T> p, q, cross;
+    Mask<T> leaks, broken;
+};
+
+// kLinearP, kLinearQ: the block gives this side's weights, floats, not their logarithms. Subnormal ones make the sums unusable, and
+// so does, without masks, a q of zero where p is not. ahead: how far the next block is.
 template <class T, bool kHasMask, bool kLinearP = false, bool kLinearQ = false, bool kKeep = false>
-RowSums sum_row(const RowPair<T>& row, [[maybe_unused]] KeptExponentials* kept = nullptr) {
+[[gnu::always_inline]] inline BlockSums<T> sum_block(const T* a, const T* b, int64_t padded, T power_p, T power_q, int64_t ahead,
+                                                     [[maybe_unused]] KeptExponentials<T> kept = {}) {
     using V = Vector<T>;
     using M = Mask<T>;
     constexpr int kCount = Lanes<T>::kCount;
     constexpr T kSmallest = Format<T>::kSmallestNormal, kNoWeight = -kInfinity<T>;
+    const V scale_p = fill(power_p), scale_q = fill(power_q);
+    Accumulator<T> block_p, block_q, block_cross;
+    M leaks{}, broken{};
+    for (int64_t i = 0; i < padded; i += kGroup<T>) {
+        V sum_p{}, sum_q{}, sum_cross{};
+        prefetch_group(a + i + ahead), prefetch_group(b + i + ahead);
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; ++j) {
+            const V x = load_lanes(a + i + j * kCount), y = load_lanes(b + i + j * kCount);
+            V e_p = x, e_q = y, u = log_weight_ratio<T, kLinearP, kLinearQ>(x, y);
+            if constexpr (!kLinearP) e_p = scaled_exp<T>(x, scale_p);
+            if constexpr (!kLinearQ) e_q = scaled_exp<T>(y, scale_q);
+            if constexpr (kLinearP) broken |= ~((x >= kSmallest) | (x == T(0)));
+            if constexpr (kLinearQ) {
+                M absent = y == T(0);
+                if constexpr (!kHasMask) absent = kLinearP ? (x == T(0)) & (y >= T(0)) : M{};
+                broken |= ~((y >= kSmallest) | absent);
+            }
+            if constexpr (kHasMask) {
+                const M in_p = x > (kLinearP ? T(0) : kNoWeight), in_q = y > (kLinearQ ? T(0) : kNoWeight);
+                leaks |= in_p & ~in_q;
+                // A NaN is in no comparison: it must reach the sums.
+                if constexpr (!kLinearP) e_p = in_p | (x != x) ? e_p + (x - x) : V{};
+                if constexpr (!kLinearQ) e_q = in_q | (y != y) ? e_q + (y - y) : V{};
+                u = in_p & in_q ? u : V{};
+            }
+            if constexpr (kKeep) store_lanes(e_p, kept.p + i + j * kCount), store_lanes(e_q, kept.q + i + j * kCount);
+            sum_p += e_p, sum_q += e_q, sum_cross += e_p * u;
+        }
+        block_p.add(sum_p), block_q.add(sum_q), block_cross.add(sum_cross);
+    }
+    return {block_p, block_q, block_cross, leaks, broken};
+}
+
+template <class T, bool kHasMask, bool kLinearP = false, bool kLinearQ = false>
+RowSums sum_row(const RowPair<T>& row) {
     ScaledTotal<T> p, q;
     if (kLinearP) p.scale = 0;
     if (kLinearQ) q.scale = 0;
     Accumulator<T> cross;
     bool in_range = true;
-    M leaks{}, broken{};
-    row.template each_block<kHasMask, kLinearP, kLinearQ>([&](const T* a, const T* b, int64_t count, [[maybe_unused]] int64_t at) {
+    Mask<T> leaks{}, broken{};
+    row.template each_block<kHasMask, kLinearP, kLinearQ>([&](const T* a, const T* b, int64_t count, int64_t) {
         const int64_t padded = rounded_up<T>(count);
         double shrink_p = 1, shrink_q = 1;
         in_range = in_range && (kLinearP || p.raise(largest_in(a, padded), shrink_p)) &&
                    (kLinearQ || q.raise(largest_in(b, padded), shrink_q));
         if (!in_range) return;
         if (shrink_p != 1.0) cross.scale(shrink_p);
-        if constexpr (kKeep) kept->scale_p[kept->blocks] = p.scale, kept->scale_q[kept->blocks++] = q.scale;
-        const V scale_p = fill(p.scale), scale_q = fill(q.scale);
-        Accumulator<T> block_p, block_q, block_cross;
-        for (int64_t i = 0; i < padded; i += kGroup<T>) {
-            V sum_p{}, sum_q{}, sum_cross{};
-            prefetch_group(a + i + kBlock), prefetch_group(b + i + kBlock);
-#pragma GCC unroll 4
-            for (int j = 0; j < 4; ++j) {
-                const V x = load_lanes(a + i + j * kCount), y = load_lanes(b + i + j * kCount);
-                V e_p = x, e_q = y, u = log_weight_ratio<T, kLinearP, kLinearQ>(x, y);
-                if constexpr (!kLinearP) e_p = scaled_exp<T>(x, scale_p);
-                if constexpr (!kLinearQ) e_q = scaled_exp<T>(y, scale_q);
-                if constexpr (kLinearP) broken |= ~((x >= kSmallest) | (x == T(0)));
-                if constexpr (kLinearQ) {
-                    M absent = y == T(0);
-                    if constexpr (!kHasMask) absent = kLinearP ? (x == T(0)) & (y >= T(0)) : M{};
-                    broken |= ~((y >= kSmallest) | absent);
-                }
-                if constexpr (kHasMask) {
-                    const M in_p = x > (kLinearP ? T(0) : kNoWeight), in_q = y > (kLinearQ ? T(0) : kNoWeight);
-                    leaks |= in_p & ~in_q;
-                    // A NaN is in no comparison: it must reach the sums.
-                    if constexpr (!kLinearP) e_p = in_p | (x != x) ? e_p + (x - x) : V{};
-                    if constexpr (!kLinearQ) e_q = in_q | (y != y) ? e_q + (y - y) : V{};
-                    u = in_p & in_q ? u : V{};
-                }
-                if constexpr (kKeep) {
-                    store_lanes(e_p, kept->p + at + i + j * kCount), store_lanes(e_q, kept->q + at + i + j * kCount);
-                }
-                sum_p += e_p, sum_q += e_q, sum_cross += e_p * u;
-            }
-            block_p.add(sum_p), block_q.add(sum_q), block_cross.add(sum_cross);
-        }
-        p.total.add(block_p), q.total.add(block_q), cross.add(block_cross);
+        const BlockSums<T> block = sum_block<T, kHasMask, kLinearP, kLinearQ>(a, b, padded, p.scale, q.scale, kBlock);
+        p.total.add(block.p), q.total.add(block.q), cross.add(block.cross);
+        leaks |= block.leaks, broken |= block.broken;
     });
     const double cross_total = in_range && !any(broken) ? cross.total() : kNaN<double>;
     return {double(p.scale), double(q.scale), p.total.total(), q.total.total(), cross_total, any(leaks)};
