@@ -227,11 +227,14 @@ struct PowerOfE {
     Vector<T> value, less_one;
 };
 
+template <class T>
+inline constexpr T kLeastPowerOfE = T(sizeof(T) == 4 ? -80 : -600);
+
 // e^x and e^x - 1 for x <= 0, each with relative accuracy; all below e^-80 is e^-80 in float and below e^-600 is e^-600 in
 // double, as good as nothing.
 template <class T>
 inline PowerOfE<T> exp_below(Vector<T> x) {
-    const Reduced<T> e = reduce<T>(larger(x, fill(T(sizeof(T) == 4 ? -80 : -600))), Vector<T>{});
+    const Reduced<T> e = reduce<T>(larger(x, fill(kLeastPowerOfE<T>)), Vector<T>{});
     // 2^n e^r - 1 = 2^n (e^r - 1) + (2^n - 1); 2^n - 1 is exact, or all there is.
     const Vector<T> power = scale_by_carrier<T>(fill(T(1)), e.carrier), scaled = power * expm1_reduced<T>(e.r);
     return {scaled + power, scaled + (power - T(1))};

@@ -107,6 +107,8 @@ inline MixedClass<T> mix_class(const Mixture<T>& of, Vector<T> v) {
     c.other = c.turned ? fill(of.weight_p) : fill(of.weight_q);
     c.x = -magnitude_of(v);
     c.s = exp_below<T>(c.x);
+    // Times a log-ratio of any size it is nothing: a finite log-weight may stand for an excluded class.
+    c.s.value = c.x < kLeastPowerOfE<T> ? V{} : c.s.value;
     c.w = c.beta * c.s.less_one, c.y = c.alpha + c.beta * c.s.value;
     const Split<T> of_y = split<T>(c.y, c.w);
     // s g(w') with w' = -alpha (s - 1)/s: from z' = w'/(2 + w') while w' < 1, else from log(1 + w') = log y - log s.

@@ -186,6 +186,30 @@ def test_a_near_certain_class_keeps_the_digits_of_a_small_divergence():
     check((kb.Logits, kb.Logits), (a, b), 2e-15, 2e-15)
 
 
+@pytest.mark.parametrize("distance", [1.0, 1e-9])
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_finite_number_excludes_classes_of_one_side(side, distance):
+    tensors = rows(5, 40, distance)
+    tensors[side][3:9] = -1e30
+    check((kb.Logits, kb.Logits), tensors, 1e-13, 1e-13)
+
+
+@pytest.mark.parametrize(("p_is_sure", "q_is_sure"), [(40.0, 20.0), (20.0, 100.0), (90.0, 30.0)])
+def test_transforms_keep_the_digits_of_nearly_certain_rows(p_is_sure, q_is_sure):
+    x, y = (torch.linspace(0, end, 30, dtype=FLOAT64) for end in (1.0, 1.3))
+    x[0], y[0] = p_is_sure, q_is_sure
+    _, want_p, want_q = exact_kl(x, kb.Logits, y, kb.Logits)
+
+    def kl(a, b):
+        return kb.kl(kb.Logits(a), kb.Logits(b))
+
+    by_reverse = torch.func.grad(kl, (0, 1))(x, y)
+    by_forward = torch.func.jacfwd(kl, (0, 1))(x, y)
+    for to_p, to_q in (by_reverse, by_forward):
+        assert relative_error(to_p, want_p) <= 1e-13
+        assert relative_error(to_q, want_q) <= 1e-13
+
+
 def test_a_row_without_support_is_nan_alone_when_nobody_looks():
     a = torch.tensor([[-float("inf"), -float("inf")], [0.0, 1.0]])
     value = kb.kl(kb.Logits(a), kb.Logits(torch.zeros(2, 2)), validate=False)

@@ -19,6 +19,12 @@ def transform_active() -> bool:
     return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
+def forward_mode_nested() -> bool:
+    """Whether a jvp is followed by another one, from which an `autograd.Function` would hide its derivative."""
+    stack = torch._C._functorch.get_interpreter_stack() or ()
+    return sum(level.key() == torch._C._functorch.TransformType.Jvp for level in stack) > 1
+
+
 def tracer_active() -> bool:
     """Whether a dispatch mode (`make_fx`, `FakeTensorMode`, a FLOP counter) or `torch.jit.trace` is recording."""
     return torch._C._len_torch_dispatch_stack() > 0 or torch._C._get_tracing_state() is not None

@@ -5,7 +5,7 @@ operations that reduce the last dimension. This module and `row_run` give it eve
 
 | the call happens               | and runs                                                                        |
 |--------------------------------|---------------------------------------------------------------------------------|
-| inside vmap, grad, jvp         | the function itself, on whole tensors, so that the transform follows it         |
+| inside vmap, grad, jvp         | the function and its gradients on whole tensors, so that the transform follows  |
 | while compiling                | native code as a node of the graph (`row_library`), or else the function itself |
 | in plain eager mode, on CPU    | native code where there is some that serves these tensors                       |
 | in plain eager mode, otherwise | block by block; backward and double backward recompute each block               |
@@ -27,12 +27,13 @@ from torch import Tensor
 
 from kullback._core.shapes import batch_shape
 from kullback.kernels import row_library
-from kullback.kernels.levels import is_plain, tracer_active, transform_active
+from kullback.kernels.levels import forward_mode_nested, is_plain, tracer_active, transform_active
 from kullback.kernels.native_rows import NativeRows, Request, statistics_for
 from kullback.kernels.row_run import (
     Gradients,
     Value,
     aligned,
+    followed_rows,
     gradient_followed,
     recorded_rows,
     reference_gradients,
@@ -104,7 +105,9 @@ class RowOp:
         tensors, keep = aligned(request, tensors)
         run = run_of(self, request, tensors, followed=followed)
         if followed:
-            return run.whole(tensors, keep)
+            traced = torch.compiler.is_compiling() or tracer_active()
+            by_formula = self.gradients is not None and not traced and not forward_mode_nested()
+            return followed_rows(run, keep, tensors) if by_formula else run.whole(tensors, keep)
         if recorded:
             return recorded_rows(run, keep, tensors)
         return run.rows(tensors, keep)

@@ -16,7 +16,7 @@ from kullback.kernels.native_rows import Request
 from kullback.kernels.sides import Encoding, Side, read_side
 
 Value = Callable[..., Tensor]
-Gradients = Callable[..., Sequence[Tensor | None] | None]
+Gradients = Callable[..., Sequence[Tensor | None]]
 
 
 class Formula(Protocol):
@@ -28,7 +28,7 @@ class Formula(Protocol):
 
     @property
     def gradients(self) -> Gradients | None:
-        """`(needs, *sides, *options) -> one tensor or None per side`; None for options that it leaves to autograd."""
+        """`(needs, *sides, *options) -> one tensor or None per side`; without it the value is differentiated."""
 
 
 def aligned(request: Request, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Tensor | None]:
@@ -94,16 +94,14 @@ class Run:
     ) -> list[Tensor]:
         """Vector-Jacobian product of one block, one tensor per side that needs it, differentiable where recorded."""
         wanted = [part for part, need in zip(parts, needs, strict=True) if need]
-        found = None
-        if self.op.gradients is not None:
-            found = self.op.gradients(needs, *self.sides(parts, keep), *self.options)
-        if found is None:
+        if self.op.gradients is None:
             recorded = torch.is_grad_enabled()
             with torch.enable_grad():
                 parts = [part.requires_grad_() if need and not part.requires_grad else part
                          for part, need in zip(parts, needs, strict=True)]  # fmt: skip
                 rows = self.value(parts, keep)
             return list(torch.autograd.grad(rows, wanted, grad.expand(rows.shape), create_graph=recorded))
+        found = self.op.gradients(needs, *self.sides(parts, keep), *self.options)
         factor = grad if keep is None else torch.where(keep, grad, 0.0)
         return [
             (factor.unsqueeze(-1) * g).sum_to_size(part.shape)
@@ -131,6 +129,45 @@ class _RecordedRows(torch.autograd.Function):
         keep, *tensors = ctx.saved_tensors
         needs = ctx.needs_input_grad[2:]
         return (None, None, *_fill(_first_derivative(ctx.run, grad, keep, tensors, needs), needs))
+
+
+def followed_rows(run: Run, keep: Tensor | None, tensors: Sequence[Tensor]) -> Tensor:
+    """All rows at once under vmap, grad, jvp: their derivative is the formula for it, which is followed in turn."""
+    rows: Tensor = _FollowedRows.apply(run, keep, *tensors)
+    return rows
+
+
+class _FollowedRows(torch.autograd.Function):
+    """Differentiating the values operation by operation would lose the digits that the formula keeps."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(run: Run, keep: Tensor | None, *tensors: Tensor) -> Tensor:
+        return run.whole(tensors, keep)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        del output
+        ctx.run, *arguments = inputs
+        ctx.save_for_backward(*arguments)
+        ctx.save_for_forward(*arguments)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        keep, *tensors = ctx.saved_tensors
+        needs = ctx.needs_input_grad[2:]
+        return (None, None, *_fill(_differentiable_gradients(ctx.run, grad, keep, tensors, needs), needs))
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:
+        keep, *tensors = ctx.saved_tensors
+        given = tangents[2:]
+        run = replace(ctx.run, visible=False)
+        parts = [t.to(run.work) for t in tensors]
+        found = run.op.gradients(tuple(t is not None for t in given), *run.sides(parts, keep), *run.options)
+        rows = sum((g * t.to(run.work)).sum(-1) for g, t in zip(found, given, strict=True) if t is not None)
+        return (rows if keep is None else torch.where(keep, rows, 0.0)).to(run.result)
 
 
 def reference_gradients(

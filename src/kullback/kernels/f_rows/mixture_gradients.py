@@ -21,42 +21,51 @@ from torch import Tensor
 from kullback._core.special import log1pmx
 from kullback.kernels.f_rows.exponential import expm1
 from kullback.kernels.f_rows.pair import Frozen, Pair, read_pair
+from kullback.kernels.kl_rows.reference import kl_gradients
 from kullback.kernels.sides import Side
 
 _FAR = 300.0  # of log t: beyond, h is taken about 1
-_END = 1e-6  # shares nearer to 0 or 1 are left to the derivative of the value
+_LEAST = 1e-290  # a smaller share is taken for this one: σ, at most one over it, would overflow
 
-Gradients = Callable[..., Sequence[Tensor | None] | None]
+Gradients = Callable[..., Sequence[Tensor | None]]
 
 
 def mixture_gradients(weights: Callable[..., tuple[float, float, float]]) -> Gradients:
     """`(needs, p, q, *options) -> ∂/∂p, ∂/∂q`, each to logits, or to weights where the side is linear.
 
     Args:
-        weights: From the options to α, A and B; where α is nearly 0 or 1, the answer is None.
+        weights: From the options to α, A and B.
     """
 
-    def gradients(needs: Sequence[bool], p: Side, q: Side, *options: Any) -> Sequence[Tensor | None] | None:
+    def gradients(needs: Sequence[bool], p: Side, q: Side, *options: Any) -> Sequence[Tensor | None]:
         share, a, b = weights(*options)
-        if not _END <= share <= 1.0 - _END:
-            return None
+        if share == 0.0:
+            return _times(a, kl_gradients(needs, p, q))
+        if share == 1.0:
+            return _times(b, kl_gradients(needs[::-1], q, p))[::-1]
         pair = read_pair(p, q, Frozen(a != 0.0, b != 0.0, False, False))
+        shares = max(share, _LEAST), 1.0 - share
         return (
-            _to_first(pair, p, share, (a, b)) if needs[0] else None,
-            _to_first(pair.swapped(), q, 1.0 - share, (b, a)) if needs[1] else None,
+            _to_first(pair, p, shares, (a, b)) if needs[0] else None,
+            _to_first(pair.swapped(), q, shares[::-1], (b, a)) if needs[1] else None,
         )
 
     return gradients
 
 
-def _to_first(pair: Pair, side: Side, share: float, weights: tuple[float, float]) -> Tensor:
-    (a, b), rest = weights, 1.0 - share
+def _times(factor: float, gradients: Sequence[Tensor | None]) -> list[Tensor | None]:
+    return [None if g is None else factor * g for g in gradients]
+
+
+def _to_first(pair: Pair, side: Side, shares: tuple[float, float], weights: tuple[float, float]) -> Tensor:
+    (share, rest), (a, b) = shares, weights
     shared = pair.in_p & pair.in_q
     pivot = torch.where(shared, pair.p.detach(), -1.0).argmax(-1, keepdim=True)
     ratio = pair.log_ratio.detach()
     log_t = ratio.gather(-1, pivot)
     near = log_t.abs() < _FAR
-    w = torch.where(near, pair.centred - pair.centred.gather(-1, pivot), ratio) + (pair.log_ratio - ratio)
+    high, low = (part - part.gather(-1, pivot) for part in pair.given)
+    w = torch.where(near, high + low, ratio) + (pair.log_ratio - ratio)
     t = torch.exp(torch.where(near, log_t, 0.0))
     of_p, of_q = share / (share + rest * t), rest * t / (share + rest * t)
     slope = a * of_q + b * share / rest * of_p

@@ -1,12 +1,8 @@
 """Two sides as normalised probabilities and their log-ratio: what every divergence of this folder is a function of.
 
-Values and derivatives come by different roads. The values are those of `kl_rows`' centred log-ratio v, computed without
-history: with S the classes that both sides have and p_S, q_S the distributions restricted to them,
-
-    d = log q - log p = v - KL(p_S || q_S) + log q(S) - log p(S),
-
-is known to a rounding of the largest |v|, however close p and q are. The derivatives are those of log-softmax (of
-log w - log Σw where the side holds weights), hung on a displacement that is zero: s = l - l.detach(). So
+Values and derivatives come by different roads. The values are computed without history (`log_ratio`). The derivatives
+are those of log-softmax (of log w - log Σw where the side holds weights), hung on a displacement that is zero:
+s = l - l.detach(). So
 
     p = p₀ eˢ,    d = d₀ + s_q - s_p
 
@@ -20,8 +16,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kullback.kernels.kl_rows.reference import centre
-from kullback.kernels.sides import Side, where
+from kullback.kernels.log_ratio import relate
+from kullback.kernels.sides import Side
 
 
 class Frozen(NamedTuple):
@@ -53,7 +49,7 @@ class Pair(NamedTuple):
         log_p: Their logarithms, on the support of p.
         log_q: Their logarithms, on the support of q.
         log_ratio: log q - log p, on the common support.
-        centred: The same less a constant, without history: differences are not rounded at the size of the constant.
+        given: The same of the weights as they are given, an unevaluated sum without history: its differences are exact.
         in_p: The support of p.
         in_q: The support of q.
         zero_p: Zeros that carry the derivative of a probability that is zero, for a side of weights.
@@ -66,7 +62,7 @@ class Pair(NamedTuple):
     log_p: Tensor
     log_q: Tensor
     log_ratio: Tensor
-    centred: Tensor
+    given: tuple[Tensor, Tensor]
     in_p: Tensor
     in_q: Tensor
     zero_p: Tensor | float
@@ -75,13 +71,9 @@ class Pair(NamedTuple):
 
     def swapped(self) -> Pair:
         """The pair (q, p)."""
-        return Pair(self.q, self.p, self.log_q, self.log_p, -self.log_ratio, -self.centred, self.in_q, self.in_p,
+        given = -self.given[0], -self.given[1]
+        return Pair(self.q, self.p, self.log_q, self.log_p, -self.log_ratio, given, self.in_q, self.in_p,
                     self.zero_q, self.zero_p, self.tie)  # fmt: skip
-
-
-class _Values(NamedTuple):
-    probs: Tensor
-    log_probs: Tensor
 
 
 class _Steps(NamedTuple):
@@ -93,64 +85,25 @@ class _Steps(NamedTuple):
 
 def read_pair(p: Side, q: Side, frozen: Frozen) -> Pair:
     """Normalise two sides and relate them."""
-    in_p, in_q = _support(p), _support(q)
+    related = relate(p, q)
+    in_p, in_q = related.in_p, related.in_q
     shared = in_p & in_q
-    p0, q0 = _without_history(p), _without_history(q)
-    values_p, values_q = _normalise(p0), _normalise(q0)
-
-    # Rows without common classes have no log-ratio; they are centred as they are so that nothing divides by zero.
-    kept = shared | ~shared.any(-1, keepdim=True)
-    centred = centre(_restrict(p0, in_p & kept), _restrict(q0, in_q & kept))
-    masses = _log_mass(values_q, shared) - _log_mass(values_p, shared)
-    ratio = torch.where(shared, (centred.v - centred.kl) + masses, 0.0)
 
     steps_p = _steps(p, in_p, torch.where(in_q, frozen.p, frozen.p_alone) & ~in_p)
     steps_q = _steps(q, in_q, torch.where(in_p, frozen.q, frozen.q_alone) & ~in_q)
     return Pair(
-        values_p.probs * torch.exp(steps_p.log),
-        values_q.probs * torch.exp(steps_q.log),
-        values_p.log_probs + steps_p.log,
-        values_q.log_probs + steps_q.log,
-        ratio + torch.where(shared, steps_q.log - steps_p.log, 0.0),
-        torch.where(shared, centred.v, 0.0),
+        related.p.probs * torch.exp(steps_p.log),
+        related.q.probs * torch.exp(steps_q.log),
+        related.p.log_probs + steps_p.log,
+        related.q.log_probs + steps_q.log,
+        related.log_ratio + torch.where(shared, steps_q.log - steps_p.log, 0.0),
+        related.given,
         in_p,
         in_q,
         steps_p.zero,
         steps_q.zero,
-        _tie(p0, q0, values_p.probs, ratio),
+        _tie(p, q, related.p.probs, related.log_ratio),
     )
-
-
-def _support(side: Side) -> Tensor:
-    return torch.ones_like(side.log, dtype=torch.bool) if side.support is None else side.support
-
-
-def _without_history(side: Side) -> Side:
-    return side._replace(log=side.log.detach(), weight=None if side.weight is None else side.weight.detach())
-
-
-def _restrict(side: Side, support: Tensor) -> Side:
-    return side._replace(log=torch.where(support, side.log, -torch.inf), support=support, weight=None)
-
-
-def _normalise(side: Side) -> _Values:
-    top = side.log.amax(-1, keepdim=True)
-    shifted, low = side.difference(where(side.support, side.log, top), top)
-    weight = torch.exp(shifted)
-    for correction in (low, side.low):
-        weight = weight if correction is None else weight * (1 + correction)
-    weight = where(side.support, weight, 0.0)
-    total = weight.sum(-1, keepdim=True)
-    return _Values(weight / total, where(side.support, shifted - torch.log(total), 0.0))
-
-
-def _log_mass(side: _Values, shared: Tensor) -> Tensor:
-    """Log p(S), from the mass outside while that is the smaller part."""
-    outside = torch.where(shared, 0.0, side.probs).sum(-1, keepdim=True)
-    most = outside > 0.5
-    shared = shared | ~shared.any(-1, keepdim=True)
-    inside = torch.logsumexp(torch.where(shared, side.log_probs, -torch.inf), -1, keepdim=True)
-    return torch.where(most, inside, torch.log1p(-torch.where(most, 0.0, outside)))
 
 
 def _steps(side: Side, support: Tensor, frozen: Tensor) -> _Steps:

@@ -21,9 +21,8 @@ import torch
 from torch import Tensor
 
 from kullback._core.exponential import expm1mx
+from kullback.kernels.log_ratio import level, relate
 from kullback.kernels.sides import Side, both, where
-
-_LARGE = 1000.0
 
 
 class Centred(NamedTuple):
@@ -57,7 +56,7 @@ def kl_gradients(needs: Sequence[bool], p: Side, q: Side) -> tuple[Tensor | None
 
 def centre(p: Side, q: Side) -> Centred:
     """The centred log-ratio of two sides and the divergence that follows from it."""
-    p, q = _level(p), _level(q)
+    p, q = level(p), level(q)
     shared = both(p.support, q.support)
     top = p.log.amax(-1, keepdim=True).detach()
     top = where(None if p.support is None else top != -torch.inf, top, 0.0)
@@ -99,21 +98,6 @@ def centre(p: Side, q: Side) -> Centred:
     return Centred(probs, v, t, most, scale + extra, kl, _infinite_rows(p.support, q.support))
 
 
-def _level(side: Side) -> Side:
-    """Take a large common shift out of log-weights: u would be rounded at its size.
-
-    Small ones stay: next to them a log-weight near zero may have digits that its distance from the largest has not.
-    """
-    if side.weight is not None:
-        return side
-    top = side.log.amax(-1, keepdim=True).detach()
-    large = (top.abs() > _LARGE) & top.isfinite()
-    if side.visible and not bool(large.any()):
-        return side
-    log, low = side.difference(where(side.support, side.log, 0.0), torch.where(large, top, 0.0))
-    return side._replace(log=where(side.support, log, -torch.inf), low=_sum(side.low, low))
-
-
 def _inside(probs: Tensor, v: Tensor, t: Tensor, most: Tensor, *, visible: bool) -> Tensor:
     """The terms p φ(v) e^-M; for large v from p e^v = e^t, which neither overflows nor needs a p that underflowed."""
     large, scale = v > 1, torch.exp(-most)
@@ -138,19 +122,36 @@ def _gradient_to_p(c: Centred, p: Side) -> Tensor:
 
 
 def _gradient_to_q(c: Centred, p: Side, q: Side) -> Tensor:
-    """The difference q - p, as p expm1(log q/p) while KL is small: the logarithm is then as accurate as v."""
-    log_ratio = where(p.support, c.v - c.kl, 0.0)
+    """The difference q - p, from the larger of the two and their log-ratio d: p expm1(d) or -q expm1(-d).
+
+    In v - KL single classes that are far apart would round the log-ratio of all others.
+    """
+    related = relate(p, q)
+    shared = related.in_p & related.in_q
+    log_ratio = related.log_ratio + torch.where(shared, _step(c.v - c.kl), 0.0)
     if q.weight is not None:
         total = q.weight.sum(-1, keepdim=True)
         p_over_q = c.p * total / where(q.support, q.weight, 1.0)
-        small = c.kl < 1
-        near = where(p.support, -torch.expm1(torch.where(small, -log_ratio, 0.0)), 1.0)
+        small = log_ratio.abs() < 1
+        near = torch.where(shared, -torch.expm1(torch.where(small, -log_ratio, 0.0)), 1.0)
         return torch.where(small, near, 1 - p_over_q) / total
-    small = (log_ratio < 1) & (c.kl < 1)
-    small = small if p.support is None else small & p.support
-    near = c.p * torch.expm1(torch.where(small, log_ratio, 0.0))
     q_probs = where(q.support, torch.exp(where(q.support, c.t - c.most, 0.0)), 0.0) / c.total
-    return where(q.support, torch.where(small, near, q_probs - c.p), 0.0)
+    q_probs = related.q.probs + _step(q_probs)
+    up = log_ratio > 0
+    excess = torch.where(up, -q_probs, c.p) * torch.expm1(torch.where(up, -log_ratio, log_ratio))
+    return _closed(torch.where(shared, excess, where(q.support, q_probs, 0.0)), c.p)
+
+
+def _closed(gradient: Tensor, probs: Tensor) -> Tensor:
+    """The entry of a class with more than half of p from all others: they sum to 0, and it may have lost its digits."""
+    most, peak = probs.detach().expand_as(gradient).max(-1, keepdim=True)
+    own, others = gradient.gather(-1, peak), gradient.scatter(-1, peak, 0.0)
+    return others.scatter(-1, peak, torch.where(most > 0.5, -others.sum(-1, keepdim=True), own))
+
+
+def _step(x: Tensor) -> Tensor:
+    """A zero with the derivatives of x."""
+    return x - x.detach()
 
 
 def _infinite_rows(in_p: Tensor | None, in_q: Tensor | None) -> Tensor | None:
