@@ -80,13 +80,13 @@ KULLBACK_API int32_t kullback_pair_together(const PairCall* call) {
 KULLBACK_API int32_t kullback_compare_factors(const FactorCall* call) {
     if (call == nullptr || call->dtype < 0 || call->dtype > 1 || call->batch < 0 || call->size < 0) return 1;
     if (call->batch == 0 || call->size == 0) return 0;
-    const int64_t n = call->size, items = call->batch * (panels_of(n) + 1);
+    const int64_t n = call->size, items = call->batch * items_of(*call);
     const FactorKernel kernel = instruction_set().factors->by_dtype[call->dtype];
     const int64_t work = call->batch * n * n * n / 6;
     const int32_t threads = work < 100000 ? 1 : static_cast<int32_t>(call->threads);
     const int64_t grain = threads == 1 ? items : (items + 8 * threads - 1) / (8 * threads);
     parallel_for(items, grain, threads, [&](int64_t begin, int64_t end) {
-        std::vector<double> scratch(static_cast<size_t>((n + kRowsAtOnce) * kPanel + kRowsAtOnce * (n + kRowsAtOnce)));
+        std::vector<double> scratch(static_cast<size_t>(factor_scratch(n)));
         for (int64_t i = begin; i < end; ++i) kernel(*call, i, scratch.data());
     });
     return 0;
@@ -149,6 +149,24 @@ KULLBACK_API int32_t kullback_compare_matrices(const MatrixCall* call) {
         }
         for (; begin < end; ++begin) well &= kernel(*call, begin, scratch.get());
         if (!well) failed.store(true, std::memory_order_relaxed);
+    });
+    return failed.load() ? 2 : 0;
+}
+
+// Returns 0, 1 for a request that makes no sense, 2 if a matrix is not positive definite.
+KULLBACK_API int32_t kullback_matrix_gradients(const MatrixGradientCall* call) {
+    if (call == nullptr || call->dtype < 0 || call->dtype > 1 || call->batch < 0 || call->size < 0) return 1;
+    if (call->size > kLargestMatrix || call->kind < kByFactors || call->kind > kByPrecisions) return 1;
+    std::atomic<bool> failed{false};
+    const MatrixGradientKernel kernel = instruction_set().factors->gradients[call->dtype];
+    const int64_t n = call->size, batch = call->batch > 0 ? call->batch : 1;
+    const int32_t threads = batch * n * n * n < 50000 ? 1 : static_cast<int32_t>(call->threads);
+    const int64_t grain = threads == 1 ? batch : (batch + 4 * threads - 1) / (4 * threads);
+    parallel_for(call->batch, grain, threads, [&](int64_t begin, int64_t end) {
+        const std::unique_ptr<double[]> scratch(new double[static_cast<size_t>(matrix_scratch(n))]);
+        for (int64_t i = begin; i < end; ++i) {
+            if (!kernel(*call, i, scratch.get())) failed.store(true, std::memory_order_relaxed);
+        }
     });
     return failed.load() ? 2 : 0;
 }

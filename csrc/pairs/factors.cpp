@@ -10,116 +10,222 @@
 #include "interleaved.h"
 #include "low_rank.h"
 #include "matrices.h"
+#include "matrix_gradients.h"
 
 namespace kullback::KULLBACK_SET {
 namespace {
 
 constexpr int kVectors = int(kPanel) / kLanes;
 
+// Eight rows of a right side, N vectors of columns wide.
+template <int N>
 struct Tile {
-    Vector rows[kRowsAtOnce][kVectors];
+    Vector rows[kRowsAtOnce][N];
 };
 
-// tile -= lower (8 x count) times panel (count x 24).
-inline void subtract_product(Tile& tile, const double* lower, int64_t stride, const double* panel, int64_t count) {
-    Tile t = tile;
+// A factor as it is stored: its columns contiguous, as LAPACK leaves them, or its rows.
+template <class S, bool kByColumns>
+struct Factor {
+    const S* data;
+    int64_t n;
+
+    double operator()(int64_t i, int64_t j) const { return double(kByColumns ? data[j * n + i] : data[i * n + j]); }
+
+    // Where `pack` leaves column k of row r.
+    static int64_t packed(int64_t r, int64_t k, int64_t n) { return kByColumns ? k * kRowsAtOnce + r : r * (n + kRowsAtOnce) + k; }
+
+    // Rows i ... i + 7 from column `first` up to the diagonal, in the order of the storage; past the end row i again.
+    void pack(int64_t i, int64_t first, double* out) const {
+        const int64_t rows = n - i < kRowsAtOnce ? n - i : kRowsAtOnce;
+        if constexpr (kByColumns) {
+            if (rows == kRowsAtOnce) {
+                for (int64_t k = first; k < i + rows; ++k) {
+                    for (int64_t r = 0; r < kRowsAtOnce; ++r) out[(k - first) * kRowsAtOnce + r] = double(data[k * n + i + r]);
+                }
+                return;
+            }
+        }
+        for (int64_t r = 0; r < kRowsAtOnce; ++r) {
+            const int64_t row = i + (r < rows ? r : 0), width = row - first + 1;
+            const S* from = data + (kByColumns ? first * n + row : row * n + first);
+            double* to = out + packed(r, 0, n);
+            for (int64_t k = 0; k < width; ++k) to[kByColumns ? k * kRowsAtOnce : k] = double(from[kByColumns ? k * n : k]);
+        }
+    }
+};
+
+// tile -= lower (8 x count) times above (count x 8 N).
+template <class F, int N>
+inline void subtract_product(Tile<N>& tile, const double* lower, int64_t n, const double* above, int64_t count) {
+    Tile<N> t = tile;
     for (int64_t k = 0; k < count; ++k) {
-        Vector above[kVectors];
-        for (int v = 0; v < kVectors; ++v) __builtin_memcpy(&above[v], panel + k * kPanel + v * kLanes, sizeof(Vector));
+        Vector row[N];
+        __builtin_memcpy(row, above + k * N * kLanes, sizeof(row));
         for (int r = 0; r < kRowsAtOnce; ++r) {
-            const double factor = lower[r * stride + k];
-            for (int v = 0; v < kVectors; ++v) t.rows[r][v] -= factor * above[v];
+            const double factor = lower[F::packed(r, k, n)];
+            for (int v = 0; v < N; ++v) t.rows[r][v] -= factor * row[v];
         }
     }
     tile = t;
 }
 
-template <class S>
-const S* matrix(const void* data, int64_t index) {
-    return static_cast<const S*>(data) + index;
+// The tile at row i solved for, given the rows `first` ... i of the solution in `above`, to which it is added.
+template <class F, int N>
+inline void substitute(const F& q, int64_t i, int64_t first, Tile<N>& tile, double* above, double* lower) {
+    const int64_t before = i - first, rows = q.n - i < kRowsAtOnce ? q.n - i : kRowsAtOnce;
+    q.pack(i, first, lower);
+    subtract_product<F>(tile, lower, q.n, above, before);
+    for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t k = 0; k < r; ++k) {
+            const double factor = lower[F::packed(r, before + k, q.n)];
+            for (int v = 0; v < N; ++v) tile.rows[r][v] -= factor * tile.rows[k][v];
+        }
+        const double inverse = 1 / lower[F::packed(r, before + r, q.n)];
+        for (int v = 0; v < N; ++v) tile.rows[r][v] *= inverse;
+    }
+    __builtin_memcpy(above + before * N * kLanes, &tile, static_cast<size_t>(rows) * sizeof(tile.rows[0]));
 }
 
-template <class S>
+// Eight columns, each a vector of rows, to eight rows.
+inline void transpose(Vector (&x)[kLanes]) {
+    typedef int64_t Index __attribute__((vector_size(8 * kLanes)));
+    constexpr Index low[3] = {{0, 8, 2, 10, 4, 12, 6, 14}, {0, 1, 8, 9, 4, 5, 12, 13}, {0, 1, 2, 3, 8, 9, 10, 11}};
+    constexpr Index high[3] = {{1, 9, 3, 11, 5, 13, 7, 15}, {2, 3, 10, 11, 6, 7, 14, 15}, {4, 5, 6, 7, 12, 13, 14, 15}};
+    for (int level = 0; level < 3; ++level) {
+        const int apart = 1 << level;
+        for (int i = 0; i < kLanes; ++i) {
+            if (i & apart) continue;
+            const Vector a = x[i], b = x[i + apart];
+            x[i] = __builtin_shuffle(a, b, low[level]), x[i + apart] = __builtin_shuffle(a, b, high[level]);
+        }
+    }
+}
+
+// L_p - L_q at rows i ... i + 7 of a panel; zero above the diagonal and past the end.
+template <class S, bool kByColumns>
+inline void load_difference(const Factor<S, kByColumns>& p, const Factor<S, kByColumns>& q, int64_t i, int64_t first, int64_t width,
+                            Tile<kVectors>& tile) {
+    if (kByColumns && i >= first + kPanel && i + kRowsAtOnce <= q.n) {
+        for (int v = 0; v < kVectors; ++v) {
+            Vector columns[kLanes];
+            for (int c = 0; c < kLanes; ++c) {
+                const int64_t at = (first + v * kLanes + c) * q.n + i;
+                for (int r = 0; r < kLanes; ++r) columns[c][r] = double(p.data[at + r]) - double(q.data[at + r]);
+            }
+            transpose(columns);
+            for (int r = 0; r < kRowsAtOnce; ++r) tile.rows[r][v] = columns[r];
+        }
+        return;
+    }
+    for (int64_t r = 0; r < kRowsAtOnce; ++r) {
+        const int64_t row = i + r, reached = row - first + 1 < width ? row - first + 1 : width, inside = row < q.n ? reached : 0;
+        double start[kPanel] = {};
+        const int64_t at = kByColumns ? first * q.n + row : row * q.n + first, step = kByColumns ? q.n : 1;
+        for (int64_t c = 0; c < inside; ++c) start[c] = double(p.data[at + c * step]) - double(q.data[at + c * step]);
+        __builtin_memcpy(&tile.rows[r], start, sizeof(start));
+    }
+}
+
+template <class S, bool kByColumns>
+Factor<S, kByColumns> factor_of(const void* data, int64_t n, int64_t at) {
+    return {static_cast<const S*>(data) + at, n};
+}
+
+template <class S, bool kByColumns>
 void panel_of(const FactorCall& call, int64_t b, int64_t first, double* scratch) {
     const int64_t n = call.size, width = n - first < kPanel ? n - first : kPanel;
-    const S* p = matrix<S>(call.lower_p, b * call.stride_p);
-    const S* q = matrix<S>(call.lower_q, b * call.stride_q);
+    const auto p = factor_of<S, kByColumns>(call.lower_p, n, b * call.stride_p);
+    const auto q = factor_of<S, kByColumns>(call.lower_q, n, b * call.stride_q);
     double* w = call.w == nullptr ? nullptr : call.w + b * n * n;
-    double* panel = scratch;                    // rows first ... n of the panel
+    double* panel = scratch;                               // rows first ... n of the panel
     double* lower = scratch + (n + kRowsAtOnce) * kPanel;  // eight rows of L_q from column `first` on
     for (int64_t i = 0; i < first && w != nullptr; ++i) {
         for (int64_t c = 0; c < width; ++c) w[i * n + first + c] = 0;
     }
-    const int64_t stride = n + kRowsAtOnce;
     Vector squares{};
     double gap = 0;
     for (int64_t i = first; i < n; i += kRowsAtOnce) {
-        const int64_t rows = n - i < kRowsAtOnce ? n - i : kRowsAtOnce, before = i - first;
-        Tile tile{};
-        for (int64_t r = 0; r < kRowsAtOnce; ++r) {
-            const int64_t row = i + (r < rows ? r : 0);  // rows past the end repeat one; their results are not stored
-            const S* row_q = q + row * n + first;
-            for (int64_t k = 0; k < before; ++k) lower[r * stride + k] = double(row_q[k]);
-            for (int64_t k = before; k <= row - first; ++k) lower[r * stride + k] = double(row_q[k]);
-            double start[kPanel] = {};
-            const S* row_p = p + row * n + first;
-            const int64_t inside = row - first + 1 < width ? row - first + 1 : width;
-            for (int64_t c = 0; c < inside; ++c) start[c] = double(row_p[c]) - double(row_q[c]);
-            __builtin_memcpy(&tile.rows[r], start, sizeof(start));
-        }
-        subtract_product(tile, lower, stride, panel, before);
+        const int64_t rows = n - i < kRowsAtOnce ? n - i : kRowsAtOnce;
+        Tile<kVectors> tile;
+        load_difference(p, q, i, first, width, tile);
+        substitute(q, i, first, tile, panel, lower);
         for (int64_t r = 0; r < rows; ++r) {
-            for (int64_t above = 0; above < r; ++above) {
-                const double factor = lower[r * stride + before + above];
-                for (int v = 0; v < kVectors; ++v) tile.rows[r][v] -= factor * tile.rows[above][v];
-            }
-            const double inverse = 1 / lower[r * stride + before + r];
-            for (int v = 0; v < kVectors; ++v) tile.rows[r][v] *= inverse;
-            double* found = panel + (before + r) * kPanel;
-            __builtin_memcpy(found, &tile.rows[r], sizeof(tile.rows[r]));
+            const double* found = panel + (i - first + r) * kPanel;
             for (int v = 0; v < kVectors; ++v) squares += tile.rows[r][v] * tile.rows[r][v];
             for (int64_t c = 0; c < width && w != nullptr; ++c) w[(i + r) * n + first + c] = found[c];
-            if (i + r < first + width) {
-                const double on_p = double(p[(i + r) * n + i + r]), on_q = double(q[(i + r) * n + i + r]);
-                gap += diagonal_gap(on_p, on_q, found[before + r]);
-            }
+            if (i + r < first + width) gap += diagonal_gap(p(i + r, i + r), q(i + r, i + r), found[i - first + r]);
         }
     }
     double* parts = call.parts + (b * (panels_of(n) + 1) + first / kPanel) * 3;
     parts[0] = sum_of(squares), parts[1] = gap;
 }
 
-template <class S>
-void shift_of(const FactorCall& call, int64_t b, double* row) {
-    const int64_t n = call.size;
-    const S* q = matrix<S>(call.lower_q, b * call.stride_q);
-    const double* shift = call.shift + b * n;
-    double* y = call.y + b * n;
-    double square = 0;
-    for (int64_t i = 0; i < n; ++i) {
-        for (int64_t k = 0; k < i; ++k) row[k] = double(q[i * n + k]);
-        Vector sums{};
-        int64_t k = 0;
-        for (; k + kLanes <= i; k += kLanes) {
-            Vector l, x;
-            __builtin_memcpy(&l, row + k, sizeof(l));
-            __builtin_memcpy(&x, y + k, sizeof(x));
-            sums += l * x;
+// Seven signs that look random, in lanes 1 to 7.
+inline void draw_signs(uint64_t i, Vector& out) {
+    uint64_t z = (i + 1) * 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    for (int l = 1; l < kLanes; ++l) out[l] = (z >> (8 * l)) & 1 ? 1.0 : -1.0;
+}
+
+// Of rows i ... as `pack` left them, from column 0 up to the diagonal.
+template <class F, bool kByColumns>
+inline double squares_of_packed(const double* lower, int64_t n, int64_t i, int64_t rows) {
+    double sum = kByColumns && rows == kRowsAtOnce ? dot(lower, lower, i * kRowsAtOnce) : 0;
+    for (int64_t r = 0; r < rows; ++r) {
+        if (!kByColumns) sum += dot(lower + F::packed(r, 0, n), lower + F::packed(r, 0, n), i);
+        for (int64_t k = kByColumns && rows < kRowsAtOnce ? 0 : i; k <= i + r; ++k) {
+            sum += lower[F::packed(r, k, n)] * lower[F::packed(r, k, n)];
         }
-        double sum = 0;
-        for (int l = 0; l < kLanes; ++l) sum += sums[l];
-        for (; k < i; ++k) sum += row[k] * y[k];
-        y[i] = (shift[i] - sum) / double(q[i * n + i]);
-        square += y[i] * y[i];
     }
-    call.parts[(b * (panels_of(n) + 1) + panels_of(n)) * 3 + 2] = square;
+    return sum;
+}
+
+// L^-1 (shift, signs) and, where traces are wanted, those of L L^T and, estimated, of its inverse, whose mean over random
+// signs r is |L^-1 r|^2.
+template <class S, bool kByColumns>
+double solve_vectors(const Factor<S, kByColumns>& l, const double* shift, double* y, double* traces, double* scratch) {
+    const int64_t n = l.n;
+    double* lower = scratch + (n + kRowsAtOnce) * kLanes;
+    Vector squares{};
+    double entries = 0;
+    for (int64_t i = 0; i < n; i += kRowsAtOnce) {
+        const int64_t rows = n - i < kRowsAtOnce ? n - i : kRowsAtOnce;
+        Tile<1> tile{};
+        for (int64_t r = 0; r < rows; ++r) {
+            if (traces != nullptr) draw_signs(static_cast<uint64_t>(i + r), tile.rows[r][0]);
+            if (shift != nullptr) tile.rows[r][0][0] = shift[i + r];
+        }
+        substitute(l, i, 0, tile, scratch, lower);
+        for (int64_t r = 0; r < rows; ++r) {
+            squares += tile.rows[r][0] * tile.rows[r][0];
+            if (y != nullptr) y[i + r] = tile.rows[r][0][0];
+        }
+        if (traces != nullptr) entries += squares_of_packed<Factor<S, kByColumns>, kByColumns>(lower, n, i, rows);
+    }
+    if (traces != nullptr) traces[0] = entries, traces[1] = (sum_of(squares) - squares[0]) / (kLanes - 1);
+    return squares[0];
+}
+
+template <class S, bool kByColumns>
+void run_item(const FactorCall& call, int64_t index, double* scratch) {
+    const int64_t n = call.size, items = items_of(call), b = index / items, panel = index - b * items;
+    double* traces = call.traces == nullptr ? nullptr : call.traces + 4 * b;
+    if (panel < panels_of(n)) {
+        panel_of<S, kByColumns>(call, b, panel * kPanel, scratch);
+    } else if (panel == panels_of(n)) {
+        const auto q = factor_of<S, kByColumns>(call.lower_q, n, b * call.stride_q);
+        double* parts = call.parts + (b * (panels_of(n) + 1) + panel) * 3;
+        parts[2] = solve_vectors(q, call.shift + b * n, call.y + b * n, traces, scratch);
+    } else {
+        const auto p = factor_of<S, kByColumns>(call.lower_p, n, b * call.stride_p);
+        solve_vectors(p, nullptr, nullptr, traces + 2, scratch);
+    }
 }
 
 template <class S>
 void item(const FactorCall& call, int64_t index, double* scratch) {
-    const int64_t items = panels_of(call.size) + 1, b = index / items, panel = index - b * items;
-    if (panel + 1 == items) shift_of<S>(call, b, scratch);
-    else panel_of<S>(call, b, panel * kPanel, scratch);
+    call.by_columns != 0 ? run_item<S, true>(call, index, scratch) : run_item<S, false>(call, index, scratch);
 }
 
 }  // namespace
@@ -128,6 +234,7 @@ extern const FactorKernels kFactors;
 const FactorKernels kFactors = {{item<double>, item<float>},
                                 {compare_matrices<double>, compare_matrices<float>},
                                 {compare_lanes<double>, compare_lanes<float>},
-                                {compare_low_rank<double>, compare_low_rank<float>}};
+                                {compare_low_rank<double>, compare_low_rank<float>},
+                                {matrix_gradients<double>, matrix_gradients<float>}};
 
 }  // namespace kullback::KULLBACK_SET

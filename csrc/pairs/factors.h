@@ -10,14 +10,16 @@ namespace kullback {
 struct FactorCall {
     int64_t dtype;  // of the factors, as abi.h numbers them: 0 or 1
     int64_t batch, size, threads;
-    const void *lower_p, *lower_q;       // rows contiguous; what is above the diagonal is not read
+    const void *lower_p, *lower_q;       // what is above the diagonal does not count
+    int64_t by_columns;                  // 1 if their columns are contiguous, else their rows are
     int64_t stride_p, stride_q;          // from one matrix to the next, in elements; 0 repeats one
     const double* shift;                 // batch x size
     double *w, *y;                       // batch x size x size (null: not wanted), batch x size
     double* parts;                       // batch x (panels + 1) x 3, zeros at first; the three sums in parts
+    double* traces;                      // batch x 4 (null: not wanted): of Sigma_q, its inverse (estimated), and p's two
 };
 
-// One column panel of one matrix, or its y: item in [0, batch * (panels + 1)).
+// One column panel of one matrix, y with q's traces, or p's traces: item in [0, batch * items_of(call)).
 using FactorKernel = void (*)(const FactorCall&, int64_t item, double* scratch);
 
 // 24 vectors of sums stay in registers, three more pass by: few enough loads that the second cache keeps up.
@@ -25,6 +27,8 @@ constexpr int64_t kPanel = 24;
 constexpr int64_t kRowsAtOnce = 8;
 
 inline int64_t panels_of(int64_t size) { return (size + kPanel - 1) / kPanel; }
+inline int64_t items_of(const FactorCall& call) { return panels_of(call.size) + (call.traces == nullptr ? 1 : 2); }
+inline int64_t factor_scratch(int64_t size) { return (size + kRowsAtOnce) * (kPanel + kRowsAtOnce); }
 
 // The same three sums for small matrices given as they are: covariances, or precision matrices (whose roles are exchanged,
 // since the inverse of Sigma_q times Sigma_p is P_q times the inverse of P_p). They are factored in scratch, and where
@@ -53,6 +57,19 @@ inline int64_t matrix_stride(int64_t size) { return (size + 7) / 8 * 8; }
 inline int64_t matrix_scratch(int64_t size) { return (4 * size + 4) * matrix_stride(size); }
 inline int64_t lanes_scratch(int64_t size) { return kMatrixLanes * (3 * (size * (size + 1) / 2) + 2 * size); }
 
+// The gradients of the same; of factors with W and y = L_q^-1 shift as a comparison left them.
+struct MatrixGradientCall {
+    int64_t dtype;
+    int64_t batch, size, threads;
+    const void *p, *q;               // as in MatrixCall
+    const double *shift, *w, *grad;  // batch x size (y for factors), batch x size x size (null but for factors), batch
+    void *to_p, *to_q, *to_loc;      // of the matrices' dtype; the last is p's, q's is its negative
+    int64_t kind;
+};
+
+// One matrix of the batch; false if it is not positive definite. scratch holds matrix_scratch(size) doubles.
+using MatrixGradientKernel = bool (*)(const MatrixGradientCall&, int64_t item, double* scratch);
+
 // The divergence of two Gaussians with covariances D + U U^T of equal rank; exact to second order where tr M^2 < `near`.
 struct LowRankCall {
     int64_t dtype;
@@ -75,6 +92,7 @@ struct FactorKernels {
     MatrixKernel matrices[2];
     LanesKernel lanes[2];
     LowRankKernel low_rank[2];
+    MatrixGradientKernel gradients[2];
 };
 
 }  // namespace kullback

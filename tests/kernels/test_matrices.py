@@ -1,4 +1,4 @@
-"""Gaussians compared natively: eight at a time as one alone, low ranks as their formula, factors without W."""
+"""Gaussians compared natively: eight at a time as one alone, low ranks as their formula, factors however stored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch.distributions as td
 
 from kullback import kl_divergence
 from kullback.kernels import native
-from kullback.kernels.factor_op import compare_matrices
+from kullback.kernels.factor_op import compare_matrices, matrix_gradients
 from kullback.kernels.low_rank_op import LowRank
 from kullback.pairs.low_rank_multivariate_normal import compare_low_rank
 from kullback.pairs.multivariate_normal import compare_factors
@@ -71,6 +71,70 @@ def test_factors_without_keeping_w(size):
     torch.testing.assert_close(value, wanted, rtol=1e-12, atol=0)
     torch.testing.assert_close(square, wanted_square, rtol=1e-12, atol=0)
     assert compare_factors.without_derivatives(loc_p.requires_grad_(), p, loc_q, q) is None
+
+
+@pytest.mark.parametrize("size", [1, 7, 24, 33, 57, 104])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("layouts", ["rows", "columns", "both"])
+def test_factors_by_rows_and_by_columns(size, dtype, layouts):
+    p, q = (torch.linalg.cholesky(definite(seed, 3, size)).to(dtype).contiguous() for seed in (0, 1))
+    loc_p, loc_q = draw(2, 3, size).to(dtype), draw(3, 3, size).to(dtype)
+    stored_p = p if layouts == "rows" else p.mT.contiguous().mT
+    stored_q = q.mT.contiguous().mT if layouts == "columns" else q
+    traces = torch.empty(3, 4, dtype=torch.float64)
+    value, square = compare_factors.without_derivatives(loc_p, stored_p, loc_q, stored_q, traces)
+    wide = [t.double() for t in (loc_p, p, loc_q, q)]
+    wanted, wanted_square = compare_factors.formula(*wide)
+    torch.testing.assert_close(value, wanted, rtol=1e-12, atol=0)
+    torch.testing.assert_close(square, wanted_square, rtol=1e-12, atol=0)
+    inverses = [torch.linalg.inv(lower) for lower in (wide[3], wide[1])]
+    exact = torch.stack([t.square().sum((-2, -1)) for t in (wide[3], inverses[0], wide[1], inverses[1])], -1)
+    torch.testing.assert_close(traces[:, ::2], exact[:, ::2], rtol=1e-12, atol=0)
+    torch.testing.assert_close(traces[:, 1::2], exact[:, 1::2], rtol=0.5, atol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [1, 3, 8, 17, 36, 96])
+def test_gradients_of_small_matrices_as_those_of_the_formula(kind, size):
+    p, q = (given(kind, definite(seed, 3, size)).contiguous() for seed in (0, 1))
+    tensors = [draw(2, 3, size), p, draw(3, 3, size), q]
+    weights = draw(4, 3)
+
+    def divergence(*leaves):
+        laws = (td.MultivariateNormal(leaves[i], **{kind: leaves[i + 1]}, validate_args=False) for i in (0, 2))
+        return (kl_divergence(*laws) * weights).sum()
+
+    found = torch.autograd.grad(divergence(*[t.requires_grad_() for t in tensors]), tensors)
+    wanted = torch.func.grad(divergence, argnums=(0, 1, 2, 3))(*(t.detach() for t in tensors))
+    for i, (x, y) in enumerate(zip(found, wanted, strict=True)):
+        along = y if i % 2 == 0 else y.tril() if kind == "scale_tril" else 0.5 * (y + y.mT)
+        torch.testing.assert_close(x, along, rtol=1e-9, atol=1e-11 * float(y.abs().max()))
+
+
+def test_gradients_of_large_or_indefinite_matrices_are_left_to_torch():
+    shift, matrix, grad = draw(0, 2, 5), definite(0, 2, 5), torch.ones(2, dtype=torch.float64)
+    bad = matrix.clone()
+    bad[1, 3, 3] = -1.0
+    assert matrix_gradients("covariance_matrix", grad, shift, matrix, matrix) is not None
+    assert matrix_gradients("covariance_matrix", grad, shift, matrix, bad) is None
+    assert matrix_gradients("precision_matrix", grad, shift, bad, matrix) is None
+    assert matrix_gradients("covariance_matrix", grad, draw(0, 2, 97), *[definite(0, 2, 97)] * 2) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("grad", [False, True])
+def test_means_that_are_a_transpose(kind, grad):
+    matrices = [given(kind, definite(seed, 3, 4)) for seed in (0, 1)]
+
+    def answer(*means):
+        leaves = [t.detach().requires_grad_(grad) for t in means]
+        laws = [td.MultivariateNormal(t, **{kind: m}) for t, m in zip(leaves, matrices, strict=True)]
+        value = kl_divergence(*laws)
+        return [value, *(torch.autograd.grad(value.sum(), leaves) if grad else ())]
+
+    means = [draw(seed, 4, 3).mT for seed in (2, 3)]
+    for found, wanted in zip(answer(*means), answer(*(t.contiguous() for t in means)), strict=True):
+        assert torch.equal(found, wanted)
 
 
 @pytest.mark.parametrize("kind", KINDS)

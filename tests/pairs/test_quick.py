@@ -261,6 +261,8 @@ INFINITE = {
     "Gamma-Pareto": lambda a, b, c, d: (td.Gamma(a, b), td.Pareto(c, d)),
     "Pareto-Uniform": lambda a, b, c, d: (td.Pareto(a, b), td.Uniform(c, c + d)),
     "Laplace-Beta": lambda a, b, c, d: (td.Laplace(a, b), td.Beta(c, d)),
+    "Gumbel-Pareto": lambda a, b, c, d: (td.Gumbel(a, b), td.Pareto(c, d)),
+    "LogNormal-Uniform": lambda a, b, c, d: (td.LogNormal(a, b), td.Uniform(c, c + d)),
     "Poisson-Binomial": lambda a, b, c, d: (td.Poisson(a * b), td.Binomial(5, probs=c * d / 2)),
 }
 

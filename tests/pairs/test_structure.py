@@ -72,6 +72,21 @@ def test_transforms_that_are_not_injective_have_no_route(transform):
     assert kl_method(p, q) is None
 
 
+@pytest.mark.parametrize("maps", [[ExpTransform()], [AffineTransform(1.0, 2.0), TanhTransform()]], ids=["one", "two"])
+def test_equal_maps_of_numbers_cost_no_more_than_the_pair_before_them(maps):
+    """One rounding, in the dtype of the parameters; a tensor in a map counts, and shapes that differ are broadcast."""
+    p, q = Normal(torch.tensor([0.1, 0.2]), torch.tensor([1.0, 1.5])), Normal(torch.tensor([0.3, 0.2]), torch.ones(2))
+    value = kl_divergence(TransformedDistribution(p, maps), TransformedDistribution(q, maps))
+    assert torch.equal(value, kl_divergence(p, q))
+    one = Normal(0.3, 1.0)
+    value = kl_divergence(TransformedDistribution(p, maps), TransformedDistribution(one, maps))
+    assert torch.equal(value, kl_divergence(p, one))
+    wide = [*maps, AffineTransform(torch.zeros(2, dtype=torch.float64), 3.0)]
+    value = kl_divergence(TransformedDistribution(p, wide), TransformedDistribution(q, wide))
+    assert value.dtype is torch.float64
+    torch.testing.assert_close(value.float(), kl_divergence(p, q), rtol=1e-7, atol=0)
+
+
 def test_different_transforms_are_integrated():
     p, q = normals(3)
     value = kl_divergence(

@@ -23,9 +23,10 @@ from kullback.kernels.face import Op
 from kullback.kernels.levels import is_plain, tracer_active, transform_active
 
 _DTYPES = {torch.float64: 0, torch.float32: 1}
-_CALL = struct.Struct("=12q")
+_CALL = struct.Struct("=14q")
 _PANEL = 24  # columns, as csrc/pairs/factors.h has it
 _MATRICES = struct.Struct("=9qd")
+_GRADIENTS = struct.Struct("=13q")
 _LARGEST = 96  # rows, as csrc/pairs/factors.h has it; beyond, LAPACK's blocks are quicker than one loop
 _KINDS = {"scale_tril": 0, "covariance_matrix": 1, "precision_matrix": 2}
 Compared = tuple[Tensor, Tensor]
@@ -72,11 +73,16 @@ class FactorOp:
         wide = loc_p.new_empty(loc_p.shape[:-1], dtype=torch.float64)
         return wide, torch.empty_like(wide), wide.new_empty(lower_p.shape), wide.new_empty(loc_p.shape)
 
-    def without_derivatives(self, loc_p: Tensor, lower_p: Tensor, loc_q: Tensor, lower_q: Tensor) -> Compared | None:
-        """The same without keeping W; None for what is not served, as in `compare_matrices`."""
+    def without_derivatives(
+        self, loc_p: Tensor, lower_p: Tensor, loc_q: Tensor, lower_q: Tensor, traces: Tensor | None = None
+    ) -> Compared | None:
+        """The same without keeping W; None for what is not served, as in `compare_matrices`.
+
+        `traces`, (..., 4) in float64, receives those of Σ_q, Σ_q⁻¹ (estimated), Σ_p and Σ_p⁻¹.
+        """
         if not is_served(loc_p, lower_p, loc_q, lower_q):
             return None
-        value, square, _ = self._run(loc_p, lower_p, loc_q, lower_q, None)
+        value, square, _ = self._run(loc_p, lower_p, loc_q, lower_q, None, traces)
         return value, square
 
     def _forward(
@@ -86,19 +92,28 @@ class FactorOp:
         value, square, y = self._run(loc_p, lower_p, loc_q, lower_q, w)
         return value, square, w, y
 
-    def _run(
-        self, loc_p: Tensor, lower_p: Tensor, loc_q: Tensor, lower_q: Tensor, w: Tensor | None
+    def _run(  # noqa: PLR0917
+        self,
+        loc_p: Tensor,
+        lower_p: Tensor,
+        loc_q: Tensor,
+        lower_q: Tensor,
+        w: Tensor | None,
+        traces: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         *batch, size = loc_p.shape
         shift = (loc_p.double() - loc_q.double()).contiguous()
-        lower_p, lower_q = _by_rows(lower_p), _by_rows(lower_q)
+        by_columns = lower_p.mT.is_contiguous() and lower_q.mT.is_contiguous()
+        if not by_columns:
+            lower_p, lower_q = _by_rows(lower_p), _by_rows(lower_q)
         y = torch.empty_like(shift)
         count, panels = math.prod(batch), -(-size // _PANEL)
         parts = shift.new_zeros(count, panels + 1, 3)
         packed = _CALL.pack(
             *(_DTYPES[lower_p.dtype], count, size, torch.get_num_threads()),
-            *(lower_p.data_ptr(), lower_q.data_ptr(), size * size, size * size),
+            *(lower_p.data_ptr(), lower_q.data_ptr(), int(by_columns), size * size, size * size),
             *(shift.data_ptr(), 0 if w is None else w.data_ptr(), y.data_ptr(), parts.data_ptr()),
+            0 if traces is None else traces.data_ptr(),
         )
         status = self._compare(packed)
         assert status == 0
@@ -109,8 +124,11 @@ class FactorOp:
     @staticmethod
     def _backward(grads: Sequence[Tensor], saved: Sequence[Tensor], needs: Sequence[bool]) -> list[Tensor | None]:
         loc_p, lower_p, loc_q, lower_q, w, y = saved
+        quick = matrix_gradients("scale_tril", grads[0], y, lower_p, lower_q, w)
+        if quick is not None:
+            return [g if need else None for g, need in zip(quick, needs, strict=True)]
         del loc_q
-        single = lower_q.dtype is torch.float32 and lower_q.shape[-1] > _LARGEST and well_conditioned(lower_q)
+        single = lower_q.dtype is torch.float32 and lower_q.shape[-1] > _LARGEST and _is_well_conditioned(lower_q)
         work = torch.float32 if single else torch.float64
         grad = grads[0].to(work)[..., None]
         lower, w, y = lower_q.to(work), w.to(work), y.to(work)
@@ -151,15 +169,18 @@ def _by_rows(lower: Tensor) -> Tensor:
 _CONDITION, _PROBES = 100.0, 4
 
 
-def well_conditioned(lower: Tensor, inverse: Tensor | None = None) -> bool:
-    """Whether Σ = LLᵀ is, by tr Σ = ‖L‖² and tr Σ⁻¹ (per row), given or estimated as E‖L⁻¹r‖², r random signs."""
-    lower, size = lower.detach(), lower.shape[-1]
-    mean = torch.linalg.vector_norm(lower, dim=(-2, -1)).square() / size
-    if inverse is None:
-        signs = _signs(size).to(lower.dtype)
-        solved = torch.linalg.solve_triangular(lower, signs.expand(*lower.shape[:-1], _PROBES), upper=False)
-        inverse = solved.square().sum((-2, -1)) / (_PROBES * size)
-    return bool((inverse * mean < _CONDITION).all())
+def are_well_conditioned(traces: Tensor, size: int) -> bool:
+    """Whether Σ_p and Σ_q are, by the traces that `without_derivatives` found."""
+    return bool((traces[..., ::2] * traces[..., 1::2] < _CONDITION * size**2).all())
+
+
+def _is_well_conditioned(lower: Tensor) -> bool:
+    """The same of one LLᵀ: its trace is ‖L‖², that of the inverse E‖L⁻¹r‖², r random signs."""
+    size = lower.shape[-1]
+    signs = _signs(size).to(lower.dtype).expand(*lower.shape[:-1], _PROBES)
+    solved = torch.linalg.solve_triangular(lower, signs, upper=False)
+    trace, of_inverse = (torch.linalg.vector_norm(x, dim=(-2, -1)).square() for x in (lower, solved))
+    return bool((trace * of_inverse < _CONDITION * _PROBES * size**2).all())
 
 
 @functools.cache
@@ -181,7 +202,7 @@ def compare_matrices(  # noqa: PLR0917
         return None
     library = _native.library()
     assert library is not None
-    shift = torch.sub(loc_p.double(), loc_q)
+    shift = torch.sub(loc_p.double(), loc_q).contiguous()
     matrix_p, matrix_q = matrix_p.contiguous(), matrix_q.contiguous()
     value = shift.new_empty(shift.shape[:-1])
     packed = _MATRICES.pack(
@@ -189,6 +210,33 @@ def compare_matrices(  # noqa: PLR0917
         *(matrix_p.data_ptr(), matrix_q.data_ptr(), shift.data_ptr(), value.data_ptr(), _KINDS[given], near),
     )
     return value if library.kullback_compare_matrices(packed) == 0 else None
+
+
+def matrix_gradients(  # noqa: PLR0917
+    given: str, grad: Tensor, shift: Tensor, matrix_p: Tensor, matrix_q: Tensor, w: Tensor | None = None
+) -> list[Tensor] | None:
+    """Gradients to μ_p, p's matrix, μ_q and q's matrix, in one native pass; None for large or indefinite matrices.
+
+    Args:
+        given: What the matrices are.
+        grad: The incoming gradient.
+        shift: μ_p − μ_q in float64; y of a comparison of factors.
+        matrix_p: Of float32 or float64.
+        matrix_q: Of the same dtype and shape.
+        w: Of a comparison of factors.
+    """
+    library, size = _native.library(), shift.shape[-1]
+    if library is None or size > _LARGEST:
+        return None
+    matrix_p, matrix_q, shift, grad = (t.contiguous() for t in (matrix_p, matrix_q, shift, grad.double()))
+    to_p, to_q = torch.empty_like(matrix_p), torch.empty_like(matrix_q)
+    to_loc = torch.empty_like(shift, dtype=matrix_p.dtype)
+    packed = _GRADIENTS.pack(
+        *(_DTYPES[matrix_p.dtype], grad.numel(), size, torch.get_num_threads()),
+        *(matrix_p.data_ptr(), matrix_q.data_ptr(), shift.data_ptr(), 0 if w is None else w.data_ptr()),
+        *(grad.data_ptr(), to_p.data_ptr(), to_q.data_ptr(), to_loc.data_ptr(), _KINDS[given]),
+    )
+    return [to_loc, to_p, -to_loc, to_q] if library.kullback_matrix_gradients(packed) == 0 else None
 
 
 def is_served(loc_p: Tensor, matrix_p: Tensor, loc_q: Tensor, matrix_q: Tensor) -> bool:

@@ -70,7 +70,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
                 return short
         else:
             ways = quick.ways_for(p, q)
-        found = _of_independent(p, q) if ways is None else ways.long(p, q, answer)
+        found = _of_structure(p, q) if ways is None else ways.long(p, q, answer)
         if found is not None:
             return found
     rule = registry.find(type(p), type(q))
@@ -79,13 +79,33 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     return _rounded(p, q)[0]
 
 
-def _of_independent(p: Distribution, q: Distribution) -> Tensor | None:
+def _of_structure(p: Distribution, q: Distribution) -> Tensor | None:
+    """The answer by that to a pair of univariate laws inside two objects of one shape; None for anything else."""
+    if type(p) is not type(q):
+        return None
+    if type(p) is Independent:
+        return _of_independent(p, cast("Independent[Distribution]", q))
+    return _of_transformed(p, cast("TransformedDistribution", q)) if type(p) is TransformedDistribution else None
+
+
+def _of_transformed(p: TransformedDistribution, q: TransformedDistribution) -> Tensor | None:
+    """The divergence before maps that are all the same; None where a map has tensors, whose dtype would count."""
+    plain = p.batch_shape == q.batch_shape and not p.event_shape and not q.event_shape
+    if not plain or any(isinstance(value, Tensor | list) for t in p.transforms for value in vars(t).values()):
+        return None
+    rule = registry.find(TransformedDistribution, TransformedDistribution)
+    inner = None if rule is None or rule.method == "user" else rule.formula(p, q)
+    if not isinstance(inner, registry.Reduced) or (inner.p, inner.q) != (p.base_dist, q.base_dist):
+        return None
+    shapes = inner.p.batch_shape == inner.q.batch_shape == p.batch_shape
+    return kl_divergence(inner.p, inner.q) if shapes else None
+
+
+def _of_independent(p: Independent[Distribution], q: Independent[Distribution]) -> Tensor | None:
     """The sum over dimensions that both sides reinterpret alike; None for anything else.
 
     The terms are not negative, so that rounding each of them costs no more than rounding their sum.
     """
-    if type(p) is not Independent or type(q) is not Independent:
-        return None
     dims, base_p, base_q = p.reinterpreted_batch_ndims, p.base_dist, q.base_dist
     same = dims == q.reinterpreted_batch_ndims and base_p.batch_shape == base_q.batch_shape
     rules = registry.find(Independent, Independent), registry.find(type(base_p), type(base_q))

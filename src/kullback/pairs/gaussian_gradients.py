@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 from torch.distributions import MultivariateNormal
 
+from kullback.kernels.factor_op import matrix_gradients
 from kullback.kernels.levels import is_plain, tracer_active, transform_active
 
 # Rows up to which matrices are inverted in float64 whatever their dtype.
@@ -78,6 +79,9 @@ class _Given(torch.autograd.Function):
 
 def _gradients(way: str, grad: Tensor, factors: Sequence[Tensor | None], tensors: Sequence[Tensor]) -> list[Tensor]:
     loc_p, matrix_p, loc_q, matrix_q = tensors
+    quick = matrix_gradients(way, grad, torch.sub(loc_p.double(), loc_q), matrix_p, matrix_q)
+    if quick is not None:
+        return quick
     inverse_p, inverse_q = (_inverse(way, *both) for both in ((matrix_p, factors[0]), (matrix_q, factors[1])))
     dtype = inverse_p.dtype
     shift = (loc_p.double() - loc_q.double()).to(dtype).unsqueeze(-1)

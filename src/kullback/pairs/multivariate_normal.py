@@ -14,7 +14,7 @@ from torch.distributions import (
     Normal,
 )
 
-from kullback.kernels.factor_op import FactorOp, compare_matrices, is_served, well_conditioned
+from kullback.kernels.factor_op import FactorOp, are_well_conditioned, compare_matrices, is_served
 from kullback.pairs.gaussian_gradients import with_derivatives
 from kullback.pairs.gaussian_margins import split_after_gaussian, split_before_gaussian
 from kullback.pairs.independent import unwrapped
@@ -100,19 +100,15 @@ def _from_stored_factors(p: MultivariateNormal, q: MultivariateNormal, way: str)
     c·κ·eps. Of laws that are apart, in float32 also well conditioned, that is a few ulp; others are factored anew.
     """
     lower_p, lower_q = p._unbroadcasted_scale_tril, q._unbroadcasted_scale_tril
-    compared = compare_factors.without_derivatives(p.loc, lower_p, q.loc, lower_q)
+    single = p.loc.dtype is torch.float32 and way != "scale_tril"
+    traces = p.loc.new_empty((*p.loc.shape[:-1], 4), dtype=torch.float64) if single else None
+    compared = compare_factors.without_derivatives(p.loc, lower_p, q.loc, lower_q, traces)
     if compared is None or way == "scale_tril":
         return None if compared is None else compared[0]
     value, square = compared
-    single = p.loc.dtype is torch.float32
     if not bool((square > (_APART if single else NEAR)).all()):
         return None
-    return value if not single or (_well_conditioned(p, way) and _well_conditioned(q, way)) else None
-
-
-def _well_conditioned(d: MultivariateNormal, way: str) -> bool:
-    known = d.precision_matrix.detach().diagonal(dim1=-2, dim2=-1).mean(-1) if way == "precision_matrix" else None
-    return well_conditioned(d._unbroadcasted_scale_tril, known)
+    return value if traces is None or are_well_conditioned(traces, p.loc.shape[-1]) else None
 
 
 def _compare_factors(loc_p: Tensor, lower_p: Tensor, loc_q: Tensor, lower_q: Tensor) -> tuple[Tensor, Tensor]:

@@ -120,6 +120,8 @@ def _infinite_by_support(p: Distribution, q: Distribution, rule: registry.Rule |
     A law of counts may be a single atom, which is inside where its support is not.
     """
     inner, outer = support.interval(p), support.interval(q)
+    if inner is not None and not inner.discrete and _sticks_out(p, q):
+        return True
     if (
         inner is None
         or outer is None
@@ -177,9 +179,13 @@ def _at_least_one(examples: Sequence[Example]) -> list[int]:
 
 
 def _own(examples: Sequence[Example]) -> list[int]:
-    """The inputs that are a law's own, not those of one it is made of: infinity is connected to all of these."""
-    paths = [path for example in examples for path in example.leaves]
-    return sorted({i for i, path in enumerate(paths) if "." not in path} | set(_at_least_one(examples)))
+    """The inputs that are a law's own, or all of one that keeps none itself: infinity is connected to these."""
+    found, at = [], 0
+    for example in examples:
+        own = [i for i, path in enumerate(example.leaves) if "." not in path] or range(len(example.leaves))
+        found += [at + i for i in own]
+        at += len(example.leaves)
+    return found
 
 
 class Example:
