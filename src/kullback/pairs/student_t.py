@@ -250,24 +250,31 @@ def _by_density(pair: _Pair) -> tuple[Tensor, Tensor]:
 
         f(ν_q) − f(ν_p) + log(σ_p/σ_q) + ν_q/2·[b·φ(−ℓ) + bA − log(1+bA)] − ½log(1+bA) − (ν_q+1)/2·log(1+Y),
 
-    where Y is what scales and locations change of 1 + Q/ν_q, relatively.
+    where Y is what scales and locations change of 1 + Q/ν_q, relatively: for ±w it is U ± V, and with r = V/(1+U)
+
+        log(1 + U ± V) = log(1+U) + ½log(1−r²) ± artanh r,  φ(e+o) + φ(e−o) = 2[φ(e) + 2eᵉ·sinh²(o/2)].
+
+    Both signs together, everything is even in the shift: what the locations alone change of the derivatives to the
+    other parameters is of second order and is not left over from terms of first order.
     """
-    # Both signs of w as both signs of the shift: at equal locations the gradient to them is then exactly 0.
-    df_p, df_q, log_scales, shift = (x.unsqueeze(-1).unsqueeze(-1) for x in pair[:4])
-    shift = torch.cat([shift, -shift], -2)
-    level, sech, tanh, weight = (x.unsqueeze(-2) for x in _density_nodes(pair.df_p.detach(), pair.df_q.detach()))
+    df_p, df_q, log_scales, shift = (x.unsqueeze(-1) for x in pair[:4])
+    level, sech, tanh, weight = _density_nodes(pair.df_p.detach(), pair.df_q.detach())
     b, a = (df_p - df_q) / df_q, torch.expm1(2 * log_scales)
-    delta = shift / df_p.sqrt()
+    aside = shift / df_p.sqrt() * sech
     square = tanh * tanh
     curved = b * square
-    moved = a * square + (1 + a) * delta * sech * (2 * tanh + delta * sech)
-    constant = (half_step_difference(pair.df_p / 2, pair.df_q / 2) + pair.log_scales).unsqueeze(-1).unsqueeze(-1)
+    own = (1 + b) / (1 + curved)
+    even = own * (a * square + (1 + a) * aside * aside)
+    odd = own * (1 + a) * 2 * aside * tanh / (1 + even)
+    constant = (half_step_difference(pair.df_p / 2, pair.df_q / 2) + pair.log_scales).unsqueeze(-1)
     bent = df_q / 2 * (b * _phi(-level) + _xml1p(curved)) - torch.log1p(curved) / 2
-    log_q_over_p = constant + bent - (df_q + 1) / 2 * torch.log1p((1 + b) * moved / (1 + curved))
-    log_constant = (log_half_step(pair.df_p / 2) + torch.log(pair.df_p / (2 * math.pi)) / 2).unsqueeze(-1).unsqueeze(-1)
-    terms = torch.exp(log_constant - df_p / 2 * level) * weight * _phi(log_q_over_p)
-    value = terms.sum(-1).sum(-1)
-    return value, (2 * terms[..., ::2].sum((-2, -1)) - value).abs()
+    mean_log = constant + bent - (df_q + 1) / 2 * (torch.log1p(even) + torch.log1p(-odd * odd) / 2)
+    half_gap = torch.sinh((df_q + 1) / 4 * torch.atanh(odd))
+    log_constant = (log_half_step(pair.df_p / 2) + torch.log(pair.df_p / (2 * math.pi)) / 2).unsqueeze(-1)
+    density = torch.exp(log_constant - df_p / 2 * level) * weight
+    terms = 2 * density * (_phi(mean_log) + 2 * torch.exp(mean_log) * half_gap * half_gap)
+    value = terms.sum(-1)
+    return value, (2 * terms[..., ::2].sum(-1) - value).abs()
 
 
 def _density_nodes(df_p: Tensor, df_q: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
