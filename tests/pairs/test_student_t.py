@@ -130,6 +130,42 @@ def test_few_degrees_of_freedom_and_scales_far_apart(p: list[float], q: list[flo
             ),
         ),
         (
+            (2.0**40, 0.0, 1.0),
+            (28.0, 2.0**20, 1.0),
+            353.21732600382495,
+            (
+                8.27180612575221e-25,
+                -2.7656555175102106e-05,
+                -1.0000000000263753,
+                11.678665538578388,
+                -27.99999999926149,
+            ),
+        ),
+        (
+            (2.0**30, 0.0, 1.0),
+            (10.0, 0.5, 1.5),
+            0.21468364334791512,
+            (
+                5.17916762977476e-19,
+                -0.2155900061583251,
+                -0.5762341131614175,
+                -0.003223992095881321,
+                0.31229274005483665,
+            ),
+        ),
+        (
+            (2.0**34, 0.25, 20.0),
+            (8.5, 0.0, 2.0**-80),
+            480.1343564821561,
+            (
+                -1.2705494078378334e-20,
+                0.005937190764871981,
+                0.4249257851154391,
+                56.18010991860639,
+                -1.0275869466724348e25,
+            ),
+        ),
+        (
             (2.0, 0.0625, 0.3125),
             (2.0, 0.0625 + 2.0**-44, 0.3125),
             9.926167350636332e-27,
@@ -158,7 +194,7 @@ def test_few_degrees_of_freedom_and_scales_far_apart(p: list[float], q: list[flo
 def test_slopes_far_apart_and_when_only_the_locations_differ(
     p: list[float], q: list[float], expected: float, slopes: tuple[float, ...]
 ) -> None:
-    """Far out cosh w overflows; beside a narrow q the derivative has a pole; a shift alone is of second order."""
+    """Far out cosh w overflows; beside a narrow q the derivative has a pole; many degrees of freedom and a shift alone move little."""
     of_p, of_q = ([x.requires_grad_() for x in double(*side)] for side in (p, q))
     value = kl_divergence(StudentT(*of_p), StudentT(*of_q))  # noqa: F405
     value.backward()
