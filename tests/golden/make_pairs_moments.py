@@ -109,4 +109,7 @@ def main():
     pairs += [({"loc": 0.0, "scale": b}, {"loc": 0.0, "scale": 1.0}) for b in (0.999, 1.0, 2.0)]
     write("Laplace", "Gumbel", representable(laplace_gumbel), exact(pairs))
     pairs = [({"scale": b}, {"loc": n, "scale": s}) for b in (0.8, 1e-9, 1e4) for n, s in gumbels]
+    pairs += [
+        ({"scale": b}, {"loc": n, "scale": 1.0}) for b, n in ((70.0, 9.0), (72.0, 9.0), (1e7, 300.0), (1e12, -2.0))
+    ]
     write("HalfNormal", "Gumbel", representable(half_normal_gumbel), exact(pairs))

@@ -260,7 +260,7 @@ CLOSE = {
     ("InverseGamma", "Gamma"): [((1e6, 1e6), (1e6, 1e6)), ((1e4, 2e4), (1.01e4, 5e3))],
     ("InverseGamma", "LogNormal"): [((1e6, 1e6), (0.0, 1e-3))],
     ("InverseGamma", "Normal"): [((1e6, 1e6), (1.0, 1e-3))],
-    ("LogNormal", "Gamma"): [((0.0, 1e-3), (1e6, 1e6)), ((1.0, 1e-2), (1.01e4, 3.7e3))],
+    ("LogNormal", "Gamma"): [((0.0, 1e-3), (1e6, 1e6)), ((1.0, 1e-2), (1.01e4, 3.7e3)), ((-67.0, 3.0), (6e11, 1.7e7))],
     ("LogNormal", "InverseGamma"): [((0.0, 1e-3), (1e6, 1e6)), ((1.0, 1e-2), (1.01e4, 2.7e4))],
     ("LogNormal", "Normal"): [((0.0, 1e-3), (1.0, 1e-3)), ((0.0, 1e-7), (1.0, 1e-7))],
     ("FisherSnedecor", "LogNormal"): [((2e6, 2e6), (0.0, 1.5e-3))],

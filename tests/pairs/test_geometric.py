@@ -29,6 +29,17 @@ def test_certain_success(p, q, value, to_q):
     assert q.grad.item() == to_q
 
 
+@pytest.mark.parametrize(("q", "value"), [(0.0, 0.0), (1e-300, math.inf), (0.9, math.inf), (1.0, math.inf)])
+def test_success_that_never_comes(q, value):
+    """Only without validation: torch's Geometric asks for probs > 0."""
+    p, q = d(0.0).requires_grad_(), d(q).requires_grad_()
+    got = kl_divergence(Geometric(p, validate_args=False), Geometric(q, validate_args=False))
+    got.backward()
+    assert got.item() == value
+    assert p.grad.item() == 0.0
+    assert q.grad.isfinite()
+
+
 @pytest.mark.parametrize("logit", [20.0, 40.0, 800.0, -800.0])
 def test_identical_logits_give_zero(logit):
     assert kl_divergence(Geometric(logits=d(logit)), Geometric(logits=d(logit))).item() == 0.0

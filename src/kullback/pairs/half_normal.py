@@ -8,12 +8,16 @@ import torch
 from torch import Tensor
 from torch.distributions import Gumbel, HalfNormal
 
+from kullback._core.special._precision import horner
 from kullback.pairs.parameters import read
 from kullback.pairs.products import settled
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.pairs.roundings import Answer, rounded
 from kullback.special import expm1mx
+
+# From here on erfcx is its asymptotic series in −1/(2x²), whose five terms leave less than a rounding.
+_FAR, _ERFCX = 50.0, [1.0, 3.0, 15.0, 105.0, 945.0]
 
 
 @register(
@@ -33,11 +37,7 @@ def kl_half_normal_gumbel(p: HalfNormal, q: Gumbel) -> Answer:
     """E e^(−x/β) = 2e^(t²/2)·Φ(−t) = erfcx(t/√2)."""
     (scale_p,), (loc, scale) = read(p, "scale"), read(q, "loc", "scale")
     t = scale_p / scale
-    x = t * math.sqrt(0.5)
-    small = x < 1
-    near, far = torch.where(small, x, 0.0), torch.where(small, 1.0, x)
-    log_near = near * near + torch.log1p(-torch.erf(near))
-    log_moment = torch.where(small, log_near, torch.log(torch.special.erfcx(far)))
+    log_moment = _log_erfcx(t * math.sqrt(0.5))
     log_mgf = loc / scale + log_moment
     finite = log_mgf < 709.0
     log_mgf = torch.where(finite, log_mgf, 0.0)
@@ -46,3 +46,21 @@ def kl_half_normal_gumbel(p: HalfNormal, q: Gumbel) -> Answer:
     sizes = value + torch.expm1(log_mgf).abs() * (1 + (loc / scale).abs() + log_moment.abs())
     sizes = sizes + log_moment.abs() + mean + torch.log(t).abs()
     return rounded(settled(torch.where(finite, value, torch.inf)), sizes)
+
+
+def _log_erfcx(x: Tensor) -> Tensor:
+    """log(e^(x²)·erfc(x)) for x ≥ 0.
+
+    Its slope 2x − 2/(√π·erfcx(x)) is about −1/x, of which the difference loses x² roundings: for large x the series
+
+        erfcx(x) = (1 + s + 3s² + 15s³ + …)/(x√π),  s = −1/(2x²),
+
+    is differentiated instead. [DLMF 7.12.1]
+    """
+    small, large = x < 1, x > _FAR
+    near, far = torch.where(small, x, 0.0), torch.where(large, x, _FAR)
+    log_near = near * near + torch.log1p(-torch.erf(near))
+    between = torch.log(torch.special.erfcx(torch.where(small | large, 1.0, x)))
+    s = -0.5 / far / far
+    log_far = torch.log1p(s * horner(s, _ERFCX)) - torch.log(far) - 0.5 * math.log(math.pi)
+    return torch.where(small, log_near, torch.where(large, log_far, between))

@@ -185,8 +185,9 @@ def kl_per_trial(p: Chance, q: Chance, known: Known | None = None) -> Tensor:
 
 
 def kl_per_success(p: Chance, q: Chance) -> Tensor:
-    """KL of one trial over p₁: the divergence of repeating trials until the first success, where p₁ > 0."""
+    """KL of one trial over p₁: that of repeating trials until the first success, infinite if there is none."""
     c = _change(p, q)
+    c = c._replace(infinite=c.infinite | (c.never & ~q.certain()[0]))
     odds = c.p0 / c.p1
     part = expm1mx(c.log0.clamp(max=1.0))
     # The part is quadratic in p₁ for small p₁, so where it underflows it is nothing beside φ(λ₁), whatever the odds.

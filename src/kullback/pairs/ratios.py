@@ -7,18 +7,21 @@ from torch import Tensor
 
 from kullback._core.special._derivatives import attach, split_point
 
+# Quotients beyond these are compared by logarithms: the slope of a larger one, x/y², overflows before it does.
+_LEAST, _MOST = 1e-100, 1e100
+
 
 def log_ratio(x: Tensor, y: Tensor) -> Tensor:
     """log(x/y) for positive x and y; -inf at x = 0.
 
     Near equality the difference x − y is exact and x/y − 1 would lose what matters, so log1p of the relative
-    difference is taken. Far from it the quotient is logged, and where even that over- or underflows the logarithms are
+    difference is taken. Far from it the quotient is logged, and where that is huge or tiny the logarithms are
     subtracted, since their difference is then large.
     """
     difference = x - y
     near = difference.abs() <= 0.5 * y
     quotient = torch.where(near, 1.0, x / torch.where(near, 1.0, y))
-    representable = (quotient > 1e-300) & (quotient < 1e300)
+    representable = (quotient > _LEAST) & (quotient < _MOST)
     apart = near | representable
     log_x, log_y = (torch.log(torch.where(apart, 1.0, t)) for t in (x, y))
     logged = torch.where(representable, torch.log(torch.where(representable, quotient, 1.0)), log_x - log_y)

@@ -186,41 +186,48 @@ def _deviation(square: Tensor, df: Tensor) -> Tensor:
 
 
 def _by_frullani(pair: _Pair) -> tuple[Tensor, Tensor]:
-    """The four terms; E log Y against g itself, or against p's own gY_p where tiny ν_p make both expectations huge."""
+    """The four terms, E log Y against Y₀ = 1: E log κ·g is known."""
     df_p, df_q, log_scales, shift, _ = pair
-    own = df_p < 0.5
-    eta = torch.where(own, 1.0, 0.0).to(df_p.dtype)
     ratio = torch.exp(2 * log_scales) / df_q
     rise = ratio * (1 + shift * shift)
-    kappa = (1 + rise) / (1 + eta / df_p)
-    kappa_less_one = torch.where(own, kappa - 1, rise)
-    log_kappa = torch.where(own, torch.log(kappa), torch.log1p(rise))
-    node, weight = _frullani_nodes(df_p.detach(), ratio.detach(), rise.detach(), eta)
-    given = df_p, ratio, shift * shift, eta, kappa, kappa_less_one
-    terms = _frullani_at(node, weight, *(x.unsqueeze(-1) for x in given))
-    mean_log = log_kappa + terms.sum(-1)
+    node, weight = _frullani_nodes(df_p.detach(), ratio.detach(), rise.detach())
+    terms = _frullani_at(node, weight, *(x.unsqueeze(-1) for x in (df_p, ratio, shift * shift, rise)))
+    mean_log = torch.log1p(rise) + terms.sum(-1)
     coarse = 2 * terms[..., ::2].sum(-1) - terms.sum(-1)
-    own_mean_log = half_step_slope(df_p / 2) + 1 / df_p
-    factor = torch.where(own, df_q - df_p, -(df_p + 1)) / 2
+    # −(ν+1)/2·(slope + 1/ν) with the half and 1/2ν by themselves: for large ν all that is left is of order 1/ν.
+    entropy = -(df_p + 1) / 2 * half_step_slope(df_p / 2) - 0.5 / df_p - 0.5
     normaliser = log_half_step(df_p / 2) - log_half_step(df_q / 2)
-    value = normaliser - log_scales + factor * own_mean_log + (df_q + 1) / 2 * mean_log
+    value = normaliser - log_scales + entropy + (df_q + 1) / 2 * mean_log
     return value, (df_q + 1) / 2 * coarse.abs()
 
 
 @Pointwise
 def _frullani_at(node: Tensor, weight: Tensor, *given: Tensor) -> Tensor:
-    """What Frullani's integral of log Y has at a node."""
-    n, r, d2, e, k, less_one = given
+    """What Frullani's integral of log Y has at a node t.
+
+    With the ratio r, c = r·δ²/(1+2tr) and κ = 1 + rise it is
+
+        e^(−[log(1+2tr) + n·log(1+x₁)]/2)·expm1([n·log(1+x₁) − n·log(1+x₂) + log(1+2tr)]/2),
+
+    x₁ = 2t(1+c)/n, x₂ = 2tκ/n. For small x₂ the parts of first order, which agree, are left out: what remains is
+    −(2tr − log(1+2tr)) − 2tr·2tc + n·(x₂ − log(1+x₂)) − n·(x₁ − log(1+x₁)), with a slope to n that does not cancel.
+    """
+    n, r, d2, rise = given
     twice = 2 * node
-    ahead, slow = twice / n, torch.log1p(twice * r)
-    log_ahead = torch.log1p(ahead)
-    pulled = torch.log1p(ahead * (r * d2 / (1 + twice * r)) / (1 + ahead))
-    lead = torch.where(e > 0, torch.log1p(k * ahead) - log_ahead, torch.log1p(less_one * (ahead / (1 + ahead))))
-    excess = (n * (pulled - lead) + slow - e * (lead + log_ahead)) / 2
-    return torch.exp(-(slow + n * (log_ahead + pulled)) / 2) * torch.expm1(excess) * weight
+    ahead, step = twice / n, twice * r
+    slow, c = torch.log1p(step), r * d2 / (1 + step)
+    first, second = ahead * (1 + c), ahead * (1 + rise)
+    small = second < 0.25
+    x, y = torch.where(small, first, 0.0), torch.where(small, second, 0.0)
+    bend = n * _xml1p(x)
+    within = ahead / (1 + ahead)
+    apart = n * (torch.log1p(within * c) - torch.log1p(within * rise)) + slow
+    close = n * _xml1p(y) - bend - _xml1p(torch.where(small, step, 0.0)) - step * twice * c
+    decay = torch.where(small, twice * (1 + c) - bend, n * torch.log1p(first))
+    return torch.exp(-(slow + decay) / 2) * torch.expm1(torch.where(small, close, apart) / 2) * weight
 
 
-def _frullani_nodes(df: Tensor, ratio: Tensor, rise: Tensor, eta: Tensor) -> tuple[Tensor, Tensor]:
+def _frullani_nodes(df: Tensor, ratio: Tensor, rise: Tensor) -> tuple[Tensor, Tensor]:
     """Points t = e^s/E[gY] with s = 8·sinh(u/8), u equidistant, and ds.
 
     They reach from e^(2s) = e^(−40), as both means agree, to where both transforms have vanished.
@@ -233,9 +240,8 @@ def _frullani_nodes(df: Tensor, ratio: Tensor, rise: Tensor, eta: Tensor) -> tup
         return torch.log(unit / 2) + exponent + torch.log(-torch.expm1(-exponent))
 
     by_slow = reach + log_mean - torch.log(ratio)
-    upper = torch.maximum(log_decay(df + eta, df + eta), torch.minimum(log_mean + log_decay(df, df), by_slow)).clamp(
-        min=5.0
-    )
+    alone = log_decay(df, df)
+    upper = torch.maximum(alone, torch.minimum(log_mean + alone, by_slow)).clamp(min=5.0)
     low, high = -_STRETCH * math.asinh(20 / _STRETCH), _STRETCH * torch.asinh(upper / _STRETCH)
     step = (high - low) / (_FRULLANI_NODES - 1)
     u = low + step.unsqueeze(-1) * torch.arange(_FRULLANI_NODES, dtype=df.dtype, device=df.device)
@@ -250,24 +256,31 @@ def _by_density(pair: _Pair) -> tuple[Tensor, Tensor]:
 
         f(ν_q) − f(ν_p) + log(σ_p/σ_q) + ν_q/2·[b·φ(−ℓ) + bA − log(1+bA)] − ½log(1+bA) − (ν_q+1)/2·log(1+Y),
 
-    where Y is what scales and locations change of 1 + Q/ν_q, relatively.
+    where Y is what scales and locations change of 1 + Q/ν_q, relatively: for ±w it is U ± V, and with r = V/(1+U)
+
+        log(1 + U ± V) = log(1+U) + ½log(1−r²) ± artanh r,  φ(e+o) + φ(e−o) = 2[φ(e) + 2eᵉ·sinh²(o/2)].
+
+    Both signs together, everything is even in the shift: what the locations alone change of the derivatives to the
+    other parameters is of second order and is not left over from terms of first order.
     """
-    # Both signs of w as both signs of the shift: at equal locations the gradient to them is then exactly 0.
-    df_p, df_q, log_scales, shift = (x.unsqueeze(-1).unsqueeze(-1) for x in pair[:4])
-    shift = torch.cat([shift, -shift], -2)
-    level, sech, tanh, weight = (x.unsqueeze(-2) for x in _density_nodes(pair.df_p.detach(), pair.df_q.detach()))
+    df_p, df_q, log_scales, shift = (x.unsqueeze(-1) for x in pair[:4])
+    level, sech, tanh, weight = _density_nodes(pair.df_p.detach(), pair.df_q.detach())
     b, a = (df_p - df_q) / df_q, torch.expm1(2 * log_scales)
-    delta = shift / df_p.sqrt()
+    aside = shift / df_p.sqrt() * sech
     square = tanh * tanh
     curved = b * square
-    moved = a * square + (1 + a) * delta * sech * (2 * tanh + delta * sech)
-    constant = (half_step_difference(pair.df_p / 2, pair.df_q / 2) + pair.log_scales).unsqueeze(-1).unsqueeze(-1)
+    own = (1 + b) / (1 + curved)
+    even = own * (a * square + (1 + a) * aside * aside)
+    odd = own * (1 + a) * 2 * aside * tanh / (1 + even)
+    constant = (half_step_difference(pair.df_p / 2, pair.df_q / 2) + pair.log_scales).unsqueeze(-1)
     bent = df_q / 2 * (b * _phi(-level) + _xml1p(curved)) - torch.log1p(curved) / 2
-    log_q_over_p = constant + bent - (df_q + 1) / 2 * torch.log1p((1 + b) * moved / (1 + curved))
-    log_constant = (log_half_step(pair.df_p / 2) + torch.log(pair.df_p / (2 * math.pi)) / 2).unsqueeze(-1).unsqueeze(-1)
-    terms = torch.exp(log_constant - df_p / 2 * level) * weight * _phi(log_q_over_p)
-    value = terms.sum(-1).sum(-1)
-    return value, (2 * terms[..., ::2].sum((-2, -1)) - value).abs()
+    mean_log = constant + bent - (df_q + 1) / 2 * (torch.log1p(even) + torch.log1p(-odd * odd) / 2)
+    half_gap = torch.sinh((df_q + 1) / 4 * torch.atanh(odd))
+    log_constant = (log_half_step(pair.df_p / 2) + torch.log(pair.df_p / (2 * math.pi)) / 2).unsqueeze(-1)
+    density = torch.exp(log_constant - df_p / 2 * level) * weight
+    terms = 2 * density * (_phi(mean_log) + 2 * torch.exp(mean_log) * half_gap * half_gap)
+    value = terms.sum(-1)
+    return value, (2 * terms[..., ::2].sum(-1) - value).abs()
 
 
 def _density_nodes(df_p: Tensor, df_q: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

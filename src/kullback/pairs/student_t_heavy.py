@@ -27,6 +27,8 @@ _LIGHT = 2.0
 _REACH = 40.0
 # Degrees of freedom of p below which these panels are used; for a q with more than _MANY of its own, sooner.
 _FEW, _FEW_FOR_MANY, _MANY = 0.5, 2.5, 1e4
+# The smallest step beside the centre, and the log(ε/cosh) of a q that such steps do not follow.
+_FINEST, _NARROW = 1e-13, -27.0
 # Where |log ε| is larger the laws are apart whatever the divergence is.
 _APART = 0.5
 
@@ -46,8 +48,12 @@ def by_panels(df_p: Tensor, df_q: Tensor, log_scales: Tensor, shift: Tensor) -> 
     log_epsilon = log_ratio(df_q, df_p) / 2 - log_scales
     delta = shift.abs() / df_p.sqrt()
     light = df_q.detach() > _LIGHT
-    step, centre, kronrod, gauss = _nodes(df_p.detach(), df_q.detach(), log_epsilon.detach(), delta.detach())
-    terms = _terms(step, centre, *(x.unsqueeze(-1) for x in (df_p, log_epsilon, delta, light)))
+    # The derivative of D to δ has a pole on either side of sinh w = δ. Where q is too narrow for the nodes to follow
+    # it, they move with δ, and it falls on the density instead.
+    narrow = log_epsilon.detach() - torch.asinh(delta.detach()) < _NARROW
+    anchor = torch.where(narrow, delta, delta.detach())
+    step, centre, kronrod, gauss = _nodes(df_p.detach(), df_q.detach(), log_epsilon.detach(), anchor)
+    terms = _terms(step, centre, *(x.unsqueeze(-1) for x in (df_p, log_epsilon, delta, anchor, light)))
     fine, coarse = ((weight * terms).sum(-1) for weight in (kronrod, gauss))
     own = half_step_slope(df_p / 2) + 1 / df_p
     normaliser = half_step_difference(df_p / 2, df_q / 2)
@@ -61,47 +67,52 @@ def by_panels(df_p: Tensor, df_q: Tensor, log_scales: Tensor, shift: Tensor) -> 
 def _terms(step: Tensor, centre: Tensor, *given: Tensor) -> Tensor:
     """Density times D, or the whole logarithm, at w = ±(centre + step), both signs together.
 
-    Everything is divided by cosh w. The difference sinh w − δ is taken from the step, and leads to δ by its derivative.
+    Everything is divided by cosh w: t = tanh w, d = δ/cosh w, v = ε/cosh w. The product for both signs is
+
+        [v² + (t−d)²]·[v² + (t+d)²] = (v² + t² − d²)² + (2vd)²,
+
+    a function of δ², so that its slope is as small as δ. Where w is close to asinh δ the factor t − d of t² − d² is
+    taken from the step.
     """
-    df, log_epsilon, delta, light = given
+    df, log_epsilon, delta, anchor, light = given
     w = centre + step
     fall = torch.exp(-2 * w)
     sech, tanh = 2 * torch.exp(-w) / (1 + fall), -torch.expm1(-2 * w) / (1 + fall)
     level = 2 * (w + torch.log1p(fall) - math.log(2))
     log_constant = log_half_step(df / 2) + torch.log(df / (2 * math.pi)) / 2
     density = torch.exp(log_constant - df / 2 * level)
-    epsilon = torch.exp(log_epsilon)
-    narrow = step.abs() < 1
-    inner = torch.where(narrow, step, 0.0)
-    close = torch.sinh(inner / 2) * torch.cosh(centre + inner / 2) * 2 * sech
-    fixed = delta.detach()
-    toward = torch.where(narrow, close, tanh - fixed * sech) - (delta - fixed) * sech
-    away = tanh + delta * sech
+    epsilon, aside = torch.exp(log_epsilon), delta * sech
+    near = (step.abs() < 1) & ((centre > 0) | (anchor < 1))
+    inner = torch.where(near, step, 0.0)
+    close = torch.sinh(inner / 2) * torch.cosh(torch.where(near, centre, 0.0) + inner / 2) * 2 * sech
+    toward, away = torch.where(near, close, tanh - anchor * sech), tanh + anchor * sech
+    squares = toward * away - (delta * delta - anchor * anchor) * sech * sech
     wide = epsilon * sech
-    total = torch.zeros_like(step)
-    for root, side in ((toward, -1), (away, 1)):
-        change = (epsilon * epsilon - 1 + delta * delta) * sech * sech + side * 2 * delta * tanh * sech
-        small = change.detach().abs() < 0.5
-        split = torch.where(
-            small,
-            torch.log1p(torch.where(small, change, 0.0)),
-            torch.log(torch.where(small, 1.0, wide * wide + root * root)),
-        )
-        whole = torch.log1p((root / torch.where(light, wide, 1.0)).square())
-        total = total + torch.where(light, whole, split)
-    return density * total
+    real, imaginary = wide * wide + squares, 2 * wide * aside
+    ahead = real.detach().abs() > imaginary.detach()
+    large, small = torch.where(ahead, real.abs(), imaginary), torch.where(ahead, imaginary, real)
+    log_product = 2 * torch.log(large) + torch.log1p((small / large).square())
+    change = (epsilon * epsilon - 1 + delta * delta) * sech * sech
+    change = 2 * change + change * change - 4 * (aside * tanh).square()
+    slight = change.detach().abs() < 0.5
+    split = torch.where(slight, torch.log1p(torch.where(slight, change, 0.0)), log_product)
+    # Far out cosh w overflows, and the logarithm of the ratio is the difference of the logarithms.
+    within = (tanh + aside).detach() < wide.detach()
+    unit = torch.where(within, wide, 1.0)
+    ratio = torch.where(within, 2 * (tanh * tanh + aside * aside) + (squares / unit).square(), 0.0) / unit / unit
+    whole = torch.where(within, torch.log1p(ratio), log_product + 2 * (level - 2 * log_epsilon))
+    return density * torch.where(light, whole, split)
 
 
 def _nodes(df: Tensor, df_q: Tensor, log_epsilon: Tensor, delta: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Steps from the centre asinh δ, the centre, and two sets of weights, for w ≥ 0."""
     centre = torch.asinh(delta)
     end = (_REACH + torch.log1p(df_q)) / df + 1
-    beyond = centre > end
-    centre = torch.where(beyond, 0.0, centre)
+    centre = torch.where(centre > end, 0.0, centre)
     bend = torch.maximum(centre + 1, torch.asinh(torch.exp(log_epsilon)) + 2)
     last = torch.maximum(torch.minimum(bend, end), centre + torch.minimum(end - centre, torch.ones_like(end)))
     first = torch.minimum(centre + 1, last)
-    unit = (torch.exp(log_epsilon) / torch.cosh(centre)).clamp(1e-13, 1.0)
+    unit = (torch.exp(log_epsilon) / torch.cosh(centre)).detach().clamp(_FINEST, 1.0)
     one = torch.ones_like(unit)
     half = (last - first) / 2
     pieces = [

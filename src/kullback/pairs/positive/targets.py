@@ -53,7 +53,9 @@ def log_to_normal(law: LogLaw, loc: Tensor, scale: Tensor) -> Answer:
     log_width = 2 * log_ratio(law.deviation, scale) + log_rest
     offset = (law.mean - loc) / scale
     value = law.negentropy + (log_rest + expm1mx(log_width) + offset**2) / 2
-    by_offset = offset.abs() * (law.mean.abs() + loc.abs()) / scale
+    # Where the means agree to their last digits, what is left of the offset is rounding, and so is its square.
+    spread = (law.mean.abs() + loc.abs()) / scale
+    by_offset = (offset.abs() + torch.finfo(value.dtype).eps * spread) * spread
     by_width = torch.expm1(log_width).abs() * (1 + law.blur + log_width.abs()) + law.blur
     return rounded(value, value + law.negentropy.abs() + log_rest.abs() + by_offset + by_width)
 
@@ -73,15 +75,16 @@ def to_power_of_gamma(law: LogLaw, b: Tensor, power: Tensor, log_centre: Tensor,
     finite = relative.finite & (log_mean < _LARGEST)
     log_over_b, log_mean = torch.where(finite, log_over_b, 0.0), torch.where(finite, log_mean, 0.0)
     log_relative = relative.where_finite(finite).log()
-    # A large mean must not be built from b, or the derivative to b would be a difference of two terms of its size.
-    large = log_over_b > 1
-    means = torch.where(
-        large,
-        torch.exp(torch.where(large, log_mean, 0.0)) - b * (1 + log_over_b),
-        b * expm1mx(torch.where(large, 0.0, log_over_b)),
-    )
     log_width = log_ratio(b * power * power, law.precision) + log_relative
-    total = means + expm1mx(log_width) / 2 + (binet(b) + law.negentropy + log_relative / 2)
+    # Away from M = b, and for wide laws, b·φ(log(M/b)) and ½φ(log 2bA) both hold ±b·A, which is not in their sum; with
+    # it taken out no derivative is a difference of terms of size b.
+    far = finite & ((log_over_b.abs() > 1) | (excess > _WIDE))
+    drift = power * torch.where(far, law.mean - log_centre, 0.0)
+    apart = torch.exp(torch.where(far, log_mean, 0.0)) - b * (1 + drift)
+    apart = apart - (1 + torch.where(far, log_ratio(b * power * power, law.precision), 0.0)) / 2
+    close = b * expm1mx(torch.where(far, 0.0, log_over_b))
+    close = close + (expm1mx(torch.where(far, 0.0, log_width)) + torch.where(far, 0.0, log_relative)) / 2
+    total = torch.where(far, apart, close) + (binet(b) + law.negentropy)
     by_mean = (b * torch.expm1(log_over_b)).abs() * (1 + known_to + (power * log_scale).abs())
     by_width = torch.expm1(log_width).abs() * (1 + law.blur + log_width.abs()) + law.blur
     sizes = total + by_mean + by_width + binet(b) + law.negentropy.abs() + log_relative.abs()
