@@ -74,7 +74,7 @@ def relative_factor(p: Matrix, q: Matrix, lower_q: Tensor) -> tuple[Tensor, Tens
         return _refined(solve_lower(lower, moved - lower), lower, other - base), _log_diagonals(moved, lower)
     direct, log_diagonal = factor_difference(lower_factor(p), lower_q)
     if ways <= {"covariance_matrix", "cov_factor"}:
-        return _refined(direct, lower_q, _covariance(p) - _covariance(q)), log_diagonal
+        return _refined(direct, lower_q, _difference(p, q)), log_diagonal
     return direct, log_diagonal
 
 
@@ -90,6 +90,25 @@ def _log_diagonals(a: Tensor, b: Tensor) -> Tensor:
 def is_known(condition: Tensor) -> bool:
     """Whether Python may look at a tensor's values without waiting for a device."""
     return not hidden() and condition.device.type == "cpu"
+
+
+def _difference(p: Matrix, q: Matrix) -> Tensor:
+    """Σ_p − Σ_q; that of products UUᵀ by the difference of their factors, which is exact near equality."""
+    if isinstance(p, LowRankMultivariateNormal) and isinstance(q, LowRankMultivariateNormal):
+        factor_p, factor_q = same_rank(p._unbroadcasted_cov_factor, q._unbroadcasted_cov_factor)
+        moved = working(factor_p) - working(factor_q)
+        change = working(p._unbroadcasted_cov_diag) - working(q._unbroadcasted_cov_diag)
+        return torch.diag_embed(change) + moved @ working(factor_p).mT + working(factor_q) @ moved.mT
+    return _covariance(p) - _covariance(q)
+
+
+def same_rank(u: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    """Columns of zeros change nothing of UUᵀ."""
+    rank = max(u.shape[-1], w.shape[-1])
+    if u.shape[-1] == w.shape[-1]:
+        return u, w
+    pad = torch.nn.functional.pad
+    return pad(u, (0, rank - u.shape[-1])), pad(w, (0, rank - w.shape[-1]))
 
 
 def _covariance(d: Matrix) -> Tensor:
