@@ -85,7 +85,12 @@ def _compare_low_rank(p: LowRank, q: LowRank) -> Tensor:
     root_a = inner.mT @ solve(capacitance, plus, upper=False)
     rho = (diagonal_p - diagonal_q) / diagonal_q
     log_diagonal = log_ratio(diagonal_p, diagonal_q)
-    change = _Change(rho, log_diagonal, outer, inner, moved - inner.mT @ (outer @ moved), root_a)
+    # A column of U_p that is smaller than its difference from U_q's keeps its own rounding errors.
+    column = factor_p / scale
+    own_is_less = (column.detach().square().sum(-2) < moved.detach().square().sum(-2)).unsqueeze(-2)
+    moved = torch.where(own_is_less, column, moved)
+    root_moved = moved - inner.mT @ (outer @ moved) - torch.where(own_is_less, root_a, 0.0)
+    change = _Change(rho, log_diagonal, outer, inner, root_moved, root_a)
     own = factor_p / diagonal_p.sqrt().unsqueeze(-1)
     capacitance_p = torch.linalg.cholesky(_eye(own.shape[-1], own) + own.mT @ own)
     log_det = 2 * (_log_det(capacitance_p) - _log_det(capacitance))
