@@ -123,15 +123,16 @@ def _refined(start: Tensor, lower: Tensor, difference: Tensor) -> Tensor:
     near = (start.detach().square().sum((-2, -1)) < NEAR)[..., None, None]
     if is_known(near) and not bool(near.any()):
         return start
-    safe = torch.where(near, start, 0.0)
-    gap = torch.where(near, difference, 0.0)
+    # Half of both halves, so that the derivative is symmetric, too.
+    gap = torch.where(near, 0.5 * (difference + difference.mT), 0.0)
+    # Equal matrices may have been factored in differently rounded ways; what is left of W is then second order.
+    equal = (gap == 0).all(-1).all(-1)[..., None, None]
+    safe = torch.where(near & ~equal, start, 0.0)
     target = torch.linalg.solve_triangular(lower, gap, upper=False)
     target = torch.linalg.solve_triangular(lower, target.mT, upper=False)
     whole = target - safe @ safe.mT
     half = whole.tril(-1) + 0.5 * torch.diag_embed(whole.diagonal(dim1=-2, dim2=-1))
-    # Equal matrices may have been factored in differently rounded ways; what is left of W is then second order.
-    equal = (gap == 0).all(-1).all(-1)[..., None, None]
-    return torch.where(near, torch.where(equal, 0.0, half), start)
+    return torch.where(near, half, start)
 
 
 def solve_lower(lower: Tensor, right: Tensor) -> Tensor:
