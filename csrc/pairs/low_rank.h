@@ -163,6 +163,7 @@ bool compare_low_rank(const LowRankCall& call, int64_t item, double* scratch) {
     double *k = v + 4 * rank * stride, *own = k + rank * rank, *parts = own + rank * rank, *rest = parts + rank;
     double diagonal = 0;
     bool small = true;
+    uint32_t apart = 0;  // columns, one bit each
     for (int64_t i = n; i < stride; ++i) inverse[i] = rho[i] = offset[i] = 0;
     // p's own capacitance first: its rows may be overwritten.
     for (int64_t i = 0; i < n; ++i) inverse[i] = 1 / __builtin_sqrt(double(d_p[i]));
@@ -181,10 +182,20 @@ bool compare_low_rank(const LowRankCall& call, int64_t item, double* scratch) {
     if (!capacitance(a, k, rank, stride)) return false;
     for (int64_t j = 0; j < rank; ++j) {
         for (int64_t i = 0; i < stride; ++i) outer[j * stride + i] = inner[j * stride + i] = a[j * stride + i];
+        double* row = moved + j * stride;
+        double own_square = 0, square = 0;
         for (int64_t i = 0; i < n; ++i) {
-            moved[j * stride + i] = (double(u_p[i * rank + j]) - double(u_q[i * rank + j])) * inverse[i];
+            const double column = double(u_p[i * rank + j]) * inverse[i];
+            row[i] = (double(u_p[i * rank + j]) - double(u_q[i * rank + j])) * inverse[i];
+            own_square += column * column;
+            square += row[i] * row[i];
         }
-        for (int64_t i = n; i < stride; ++i) moved[j * stride + i] = 0;
+        for (int64_t i = n; i < stride; ++i) row[i] = 0;
+        // A column of U_p that is smaller than its difference keeps its own rounding errors; the root of A is subtracted later.
+        if (own_square < square) {
+            apart |= 1u << j;
+            for (int64_t i = 0; i < n; ++i) row[i] = double(u_p[i * rank + j]) * inverse[i];
+        }
     }
     solve_capacitance(k, 0, outer, rank, stride);
     solve_capacitance(k, 1, inner, rank, stride);
@@ -201,6 +212,7 @@ bool compare_low_rank(const LowRankCall& call, int64_t item, double* scratch) {
     double far = 2 * (log_det(k, rank) - log_det(own, rank));
     for (int64_t j = 0; j < rank; ++j) {
         add_row(root_a + j * stride, 1, inner + j * stride, stride);
+        if ((apart >> j & 1u) != 0) add_row(moved + j * stride, -1, root_a + j * stride, stride);
         const double *m = moved + j * stride, *o = outer + j * stride;
         for (int64_t i = 0; i < stride; ++i) changed[j * stride + i] = rho[i] * o[i];
         far += 2 * dot(m, root_a + j * stride, stride) + dot(m, m, stride) - dot(changed + j * stride, o, stride);

@@ -26,7 +26,7 @@ def gaussian_gaussian(p, q):
     return (trace - ratio.rows - log(det(ratio)) + (shift.T * inverse_q * shift)[0]) / 2
 
 
-SHARES = [[1.0, -0.7, 0.4], [-0.7, 0.3, 0.9], [0.4, 0.9, -0.5]]
+SHARES = [[1.0, -0.7, 0.4, 0.6], [-0.7, 0.3, 0.9, -0.2], [0.4, 0.9, -0.5, 0.8]]
 
 
 def moved(d, step):
@@ -54,6 +54,10 @@ MATRIX = [[2.0, 0.5, -0.25], [0.5, 1.5, 0.75], [-0.25, 0.75, 3.0]]
 OTHER_MATRIX = [[1.0, 0.25, 0.0], [0.25, 2.0, -0.5], [0.0, -0.5, 1.5]]
 LOW = {"loc": [0.5, -1.0, 2.0], "cov_factor": [[1.0, 0.5], [-0.25, 2.0], [0.5, 0.5]], "cov_diag": [1.0, 0.5, 2.0]}
 OTHER_LOW = {"loc": [0.0, 0.0, 1.0], "cov_factor": [[0.5], [1.5], [-1.0]], "cov_diag": [2.0, 1.0, 0.5]}
+# A part that is a million times the rest, and more columns than rows.
+LARGE = {**LOW, "cov_factor": [[1e6, 5e5], [-250000.0, 2e6], [5e5, 3e6]]}
+MANY = {**LOW, "cov_factor": [[1e6, 5e5, 0.5, 3e6], [-250000.0, 2e6, 4e5, 1e6], [5e5, 3e6, 1e3, -2e6]]}
+WIDE = {**LOW, "cov_factor": [[1.0, 0.5, 0.25, 3.0], [-0.25, 2.0, 0.5, 1.0], [0.5, 3.0, 1.0, -2.0]]}
 
 
 def given(name, value, loc=(0.5, -1.0, 2.0)):
@@ -73,7 +77,8 @@ def main():
     spike = {"loc": [0.0, 0.0, 0.0], "cov_factor": [[1e6], [1e6], [1e6]], "cov_diag": [1.0, 1.0, 1.0]}
     wide = {**spike, "cov_diag": [1.01, 1.01, 1.01]}
     none = {"loc": [0.0, 0.0, 0.0], "cov_factor": [[0.0], [0.0], [0.0]], "cov_diag": [1.0, 1e-30, 1e30]}
-    rows = [(LOW, OTHER_LOW), (OTHER_LOW, LOW), *close(LOW, range(1, 13, 2))]
+    large = [(LARGE, OTHER_LOW), (OTHER_LOW, LARGE), (MANY, OTHER_LOW), (OTHER_LOW, MANY)]
+    rows = [(LOW, OTHER_LOW), (OTHER_LOW, LOW), *close(LOW, range(1, 13, 2)), *large, *close(WIDE, (1, 2, 8, 12))]
     write("LowRankMultivariateNormal", "LowRankMultivariateNormal", gaussian_gaussian, rows, digits=120)
     rows = [(spike, wide), (rounded(none), OTHER_LOW)]
     write(
@@ -88,13 +93,13 @@ def main():
         "MultivariateNormal",
         "LowRankMultivariateNormal",
         gaussian_gaussian,
-        [(TRIL, LOW), (OTHER, OTHER_LOW)],
+        [(TRIL, LOW), (OTHER, OTHER_LOW), (TRIL, LARGE), (TRIL, MANY)],
         digits=80,
     )
     write(
         "LowRankMultivariateNormal",
         "MultivariateNormal",
         gaussian_gaussian,
-        [(LOW, TRIL), (OTHER_LOW, OTHER)],
+        [(LOW, TRIL), (OTHER_LOW, OTHER), (LARGE, TRIL), (MANY, TRIL)],
         digits=80,
     )

@@ -33,9 +33,9 @@ def main():
     # The mean df·V kept: the leading terms of the divergence cancel.
     rows.append((law(1e6, lower), law(4e6, [[v / 2 for v in row] for row in lower])))
     write("Wishart", "Wishart", wishart_wishart, rows, digits=120)
-    p, q = {"df": 5.0, "covariance_matrix": MATRIX}, {"df": 6.5, "covariance_matrix": OTHER_MATRIX}
-    only_df = [("p", "df"), ("q", "df")]
-    close_rows = [
-        ({"df": 5.0, **a}, {"df": 5.0 + 1e-5, **b}) for a, b in close({"covariance_matrix": MATRIX}, (2, 5, 9))
-    ]
-    write("Wishart", "Wishart_covariance_matrix", wishart_wishart, [(p, q), *close_rows], gradients=only_df, digits=80)
+    for name in ("covariance_matrix", "precision_matrix"):
+        p, q = {"df": 5.0, name: MATRIX}, {"df": 6.5, name: OTHER_MATRIX}
+        close_rows = [({"df": 5.0, **a}, {"df": 5.0 + 1e-5, **b}) for a, b in close({name: MATRIX}, (2, 5, 9))]
+        # Equal matrices have a derivative where the degrees of freedom differ.
+        close_rows += [(p, {**p, "df": 5.0 + 2.0**-8}), (p, {**p, "df": 5.0 + 2.0**-30})]
+        write("Wishart", f"Wishart_{name}", wishart_wishart, [(p, q), *close_rows], digits=80)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
-from torch.distributions import MultivariateNormal
+from torch.distributions import MultivariateNormal, Wishart
 
 from kullback import kl_divergence
 
@@ -74,6 +74,28 @@ def test_equal_laws_have_no_gradient(way: str) -> None:
 def test_second_derivatives(way: str) -> None:
     tensors = [t.requires_grad_() for t in given(3, (), 1.0)]
     assert torch.autograd.gradgradcheck(lambda *t: _symmetric(way, *t), tensors, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:Low df values")
+@pytest.mark.parametrize("law", [MultivariateNormal, Wishart])
+@pytest.mark.parametrize("way", WAYS)
+def test_the_second_derivative_at_equality_is_the_fisher_information(way: str, law: type) -> None:
+    """Along V + tB, ½·tr(V⁻¹BV⁻¹B) for a Gaussian, times the degrees of freedom for a Wishart law, in p and in q."""
+    _, matrix, _, moved = given(4, (), 0.3)
+    first = torch.full((), 7.0).double() if law is Wishart else torch.zeros(4).double()
+    step = moved - matrix
+
+    def along(t: Tensor, side: int) -> Tensor:
+        laws = [law(first, **{way: m}, validate_args=False) for m in (matrix, matrix + t * step)]
+        return kl_divergence(laws[1 - side], laws[side])
+
+    ratio = torch.linalg.solve(matrix, step)
+    wanted = 0.5 * (ratio @ ratio).trace() * (7.0 if law is Wishart else 1.0)
+    for side in (0, 1):
+        t = torch.zeros((), dtype=torch.float64, requires_grad=True)
+        (slope,) = torch.autograd.grad(along(t, side), t, create_graph=True)
+        assert slope.item() == 0.0
+        torch.testing.assert_close(torch.autograd.grad(slope, t)[0], wanted, rtol=1e-12, atol=0)
 
 
 def _symmetric(way: str, loc_p: Tensor, matrix_p: Tensor, loc_q: Tensor, matrix_q: Tensor) -> Tensor:

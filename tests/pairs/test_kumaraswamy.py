@@ -1,5 +1,6 @@
 """KL(Kumaraswamy ‖ ·)."""
 
+import pytest
 import torch
 from torch.distributions import Beta, Kumaraswamy, Uniform
 
@@ -35,3 +36,15 @@ def test_kumaraswamy_laws_that_are_beta_laws():
         value = kl_divergence(Kumaraswamy(a, b), q)
         torch.testing.assert_close(value, kl_divergence(Beta(a, b), q), rtol=1e-10, atol=0)
         assert (kl_divergence(Kumaraswamy(a, b), Beta(a, b)) < 1e-28).all()
+
+
+@pytest.mark.parametrize(("a", "b"), [(2.5, 0.7), (1.0, 0.4), (7.0, 9.0), (0.1, 1.0)])
+def test_the_second_derivative_at_equality_is_the_one_beside_it(a: float, b: float) -> None:
+    """Along (a·(1+t), b·(1−t)), the Fisher information; rounding below 0 must not take it away."""
+
+    def along(t: torch.Tensor) -> torch.Tensor:
+        return kl_divergence(Kumaraswamy(a + 0 * t.detach(), b), Kumaraswamy(a * (1 + t), b * (1 - t)))
+
+    at, beside = (torch.func.hessian(along)(torch.tensor(t, dtype=torch.float64)) for t in (0.0, 1e-6))
+    assert at > 0
+    torch.testing.assert_close(at, beside, rtol=1e-4, atol=0)

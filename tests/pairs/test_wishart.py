@@ -36,12 +36,22 @@ def test_gradient_reaches_the_degrees_of_freedom():
     torch.testing.assert_close(df.grad, double(-0.78986813), rtol=1e-7, atol=0)
 
 
+@pytest.mark.parametrize("name", ["covariance_matrix", "precision_matrix"])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-6)])
-def test_covariances_as_given(dtype, tolerance):
-    for row in read_table("Wishart", "Wishart_covariance_matrix"):
-        if dtype == torch.float64 or row["float32"]:
-            value = kl_divergence(*(Wishart(**tensors(row[side], dtype)) for side in "pq"))
-            assert close(value.item(), float(row["kl"]), tolerance, dtype), row
+def test_matrices_as_given(name, dtype, tolerance):
+    for row in read_table("Wishart", f"Wishart_{name}"):
+        if dtype == torch.float32 and not row["float32"]:
+            continue
+        params = {side: tensors(row[side], dtype, grad=True) for side in "pq"}
+        value = kl_divergence(*(Wishart(**given) for given in params.values()))
+        assert close(value.item(), float(row["kl"]), tolerance, dtype), row
+        value.backward()
+        for key, text in row["gradient"].items():
+            side, parameter = key.split(".")
+            wanted = double([[float(v) for v in line] for line in text] if isinstance(text, list) else float(text))
+            found = params[side][parameter].grad.double()
+            limit = (1e-9 if dtype == torch.float64 else 1e-5) * float(wanted.abs().max())
+            torch.testing.assert_close(found, wanted, rtol=0, atol=limit, msg=lambda m, key=key: f"{key}: {m}")
 
 
 def law(df, scale_tril):

@@ -5,7 +5,8 @@ With Δ = Σ_p − Σ_q = D_p − D_q + ΔU·U_pᵀ + U_q·ΔUᵀ and δ = μ_p 
     Σ_p: ½Σ_q⁻¹ΔΣ_p⁻¹,   Σ_q: −½Σ_q⁻¹(Δ + δδᵀ)Σ_q⁻¹,   μ_p, μ_q: ±Σ_q⁻¹δ,
 
 in which Δ is a factor, so that they are as accurate near equality as elsewhere; U takes twice the matrix times U, and D
-the diagonal. No n × n matrix is formed.
+the diagonal. Where U_p and U_q have little in common, ΔU has the rounding errors of the larger, and the derivatives are
+½(Σ_q⁻¹ − Σ_p⁻¹) and ½(Σ_q⁻¹ − Σ_q⁻¹(Σ_p + δδᵀ)Σ_q⁻¹) as they stand. No n × n matrix is formed.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from kullback.kernels.face import Op
 
 _DTYPES = {torch.float64: 0, torch.float32: 1}
 _CALL = struct.Struct("=12qd")
+# ‖ΔU‖² as a share of ‖U_p‖² + ‖U_q‖² from which nothing is gained by taking the difference first.
+_UNLIKE = 0.5
 _LARGEST = 16  # columns of U, as csrc/pairs/factors.h has it
 
 
@@ -116,6 +119,10 @@ class _Inverse(NamedTuple):
         half = half - self.inner.mT @ (self.outer @ half)
         return self.scale * (half - self.outer.mT @ (self.inner @ half))
 
+    def diagonal(self) -> Tensor:
+        """That of Σ⁻¹."""
+        return self.scale.squeeze(-1).square() * (1 - self.outer.square().sum(-2))
+
 
 def _inverse(factor: Tensor, diagonal: Tensor) -> _Inverse:
     scale = diagonal.rsqrt().unsqueeze(-1)
@@ -136,20 +143,51 @@ def _between(a: _Inverse, change: Tensor, b: _Inverse) -> Tensor:
 
 
 def _backward(grads: Sequence[Tensor], saved: Sequence[Tensor], needs: Sequence[bool]) -> list[Tensor | None]:
-    loc_p, factor_p, diagonal_p, loc_q, factor_q, diagonal_q = (t.double() for t in saved)
-    of_q = _inverse(factor_q, diagonal_q)
-    offset, moved, change = (loc_p - loc_q).unsqueeze(-1), factor_p - factor_q, diagonal_p - diagonal_q
+    wide = [t.double() for t in saved]
+    p, q = LowRank(*wide[:3]), LowRank(*wide[3:])
+    scale = q.diagonal.unsqueeze(-1)
+    moved, whole = ((x / scale).sum((-2, -1)) for x in _squares(p.factor, q.factor))
+    apart = moved > _UNLIKE * whole
+    if bool(apart.all()):
+        found = _gradients_apart(p, q, needs)
+    else:
+        found = _gradients(p, q, needs)
+        if bool(apart.any()):
+            pairs = zip(found, _gradients_apart(p, q, needs), strict=True)
+            found = [g if g is None or h is None else _chosen(apart, h, g) for g, h in pairs]
+    grad = grads[0].double()
+    return [
+        (g * _columns(grad, g)).to(t.dtype) if need and g is not None else None
+        for g, t, need in zip(found, saved, needs, strict=True)
+    ]
+
+
+def _squares(u: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    return (u - w).square(), u.square() + w.square()
+
+
+def _columns(x: Tensor, like: Tensor) -> Tensor:
+    return x.reshape(*x.shape, *[1] * (like.dim() - x.dim()))
+
+
+def _chosen(condition: Tensor, yes: Tensor, no: Tensor) -> Tensor:
+    return torch.where(_columns(condition, yes), yes, no)
+
+
+def _gradients(p: LowRank, q: LowRank, needs: Sequence[bool]) -> list[Tensor | None]:
+    of_q = _inverse(q.factor, q.diagonal)
+    offset, moved, change = (p.loc - q.loc).unsqueeze(-1), p.factor - q.factor, p.diagonal - q.diagonal
     both = of_q.apply(torch.cat([offset, moved], -1))
     pulled, by_q = both[..., :1], both[..., 1:]
     of_offset, column = pulled.squeeze(-1), change.unsqueeze(-1)
 
     def times_change(z: Tensor) -> Tensor:
         """Σ_q⁻¹Δz."""
-        return of_q.apply(column * z) + by_q @ (factor_p.mT @ z) + of_q.times_factor @ (moved.mT @ z)
+        return of_q.apply(column * z) + by_q @ (p.factor.mT @ z) + of_q.times_factor @ (moved.mT @ z)
 
     found: list[Tensor | None] = [of_offset, None, None, -of_offset, None, None]
     if needs[1] or needs[2]:
-        of_p = _inverse(factor_p, diagonal_p)
+        of_p = _inverse(p.factor, p.diagonal)
         z = of_p.times_factor
         found[1] = times_change(z)
         found[2] = 0.5 * (_between(of_q, change, of_p) + (by_q * z + of_q.times_factor * of_p.apply(moved)).sum(-1))
@@ -158,8 +196,23 @@ def _backward(grads: Sequence[Tensor], saved: Sequence[Tensor], needs: Sequence[
         found[4] = -times_change(z) - pulled @ (offset.mT @ z)
         around = _between(of_q, change, of_q) + (by_q * (by_q + 2 * z)).sum(-1)
         found[5] = -0.5 * (around + of_offset.square())
-    grad = grads[0].double()[..., None]
-    return [
-        (g * (grad.unsqueeze(-1) if g.dim() > grad.dim() else grad)).to(t.dtype) if need and g is not None else None
-        for g, t, need in zip(found, saved, needs, strict=True)
-    ]
+    return found
+
+
+def _gradients_apart(p: LowRank, q: LowRank, needs: Sequence[bool]) -> list[Tensor | None]:
+    of_q = _inverse(q.factor, q.diagonal)
+    both = of_q.apply(torch.cat([(p.loc - q.loc).unsqueeze(-1), p.factor], -1))
+    pulled, by_q = both[..., :1], both[..., 1:]
+    of_offset = pulled.squeeze(-1)
+    found: list[Tensor | None] = [of_offset, None, None, -of_offset, None, None]
+    if needs[1] or needs[2]:
+        of_p = _inverse(p.factor, p.diagonal)
+        found[1] = by_q - of_p.times_factor
+        found[2] = 0.5 * (of_q.diagonal() - of_p.diagonal())
+    if needs[4] or needs[5]:
+        z = of_q.times_factor
+        through = of_q.apply(p.diagonal.unsqueeze(-1) * z) + by_q @ (p.factor.mT @ z)
+        found[4] = z - through - pulled @ ((p.loc - q.loc).unsqueeze(-2) @ z)
+        around = _between(of_q, p.diagonal, of_q) + by_q.square().sum(-1)
+        found[5] = 0.5 * (of_q.diagonal() - around - of_offset.square())
+    return found

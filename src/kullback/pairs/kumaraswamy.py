@@ -75,7 +75,8 @@ def kl_kumaraswamy_kumaraswamy(p: Kumaraswamy, q: Kumaraswamy) -> tuple[Tensor, 
     difference = (terms.sum(-1) - 2 * terms[..., ::2].sum(-1)).detach().abs()
     # The error of the rule squares when the nodes are doubled.
     error = torch.minimum(difference, difference * difference / value.detach().abs().clamp_min(1e-300))
-    return value.clamp_min(0.0), error + 1e-14 * value.detach().abs()
+    # What rounding left below 0 is taken off without its derivative, which is the Fisher information at equality.
+    return value - value.detach().clamp_max(0.0), error + 1e-14 * value.detach().abs()
 
 
 @register(

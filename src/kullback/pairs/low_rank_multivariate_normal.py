@@ -25,10 +25,10 @@ from torch.distributions import LowRankMultivariateNormal, MultivariateNormal
 from kullback._core.gauss_legendre import gauss_legendre
 from kullback._core.shapes import joint_shape
 from kullback.kernels.low_rank_op import LowRank, LowRankOp
-from kullback.pairs.multivariate_normal import SOURCE, kl_gaussian_gaussian
+from kullback.pairs.multivariate_normal import SOURCE, kl_gaussian_low_rank
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
-from kullback.pairs.relative_factor import NEAR
+from kullback.pairs.relative_factor import NEAR, same_rank
 from kullback.pairs.visible import surely
 from kullback.special import log1pmx
 
@@ -65,7 +65,10 @@ class _Change(NamedTuple):
 )
 def kl_low_rank_low_rank(p: LowRankMultivariateNormal, q: LowRankMultivariateNormal) -> Tensor:
     """See the head of this file."""
-    factor_p, factor_q = _same_rank(p._unbroadcasted_cov_factor, q._unbroadcasted_cov_factor)
+    factor_p, factor_q = same_rank(p._unbroadcasted_cov_factor, q._unbroadcasted_cov_factor)
+    if factor_p.shape[-1] >= factor_p.shape[-2]:
+        # I + AᵀA would have the eigenvalues of I + AAᵀ, and 1.
+        return kl_gaussian_low_rank(p, q)
     return compare_low_rank(
         LowRank(p.loc, factor_p, p._unbroadcasted_cov_diag), LowRank(q.loc, factor_q, q._unbroadcasted_cov_diag)
     )
@@ -82,7 +85,12 @@ def _compare_low_rank(p: LowRank, q: LowRank) -> Tensor:
     root_a = inner.mT @ solve(capacitance, plus, upper=False)
     rho = (diagonal_p - diagonal_q) / diagonal_q
     log_diagonal = log_ratio(diagonal_p, diagonal_q)
-    change = _Change(rho, log_diagonal, outer, inner, moved - inner.mT @ (outer @ moved), root_a)
+    # A column of U_p that is smaller than its difference from U_q's keeps its own rounding errors.
+    column = factor_p / scale
+    own_is_less = (column.detach().square().sum(-2) < moved.detach().square().sum(-2)).unsqueeze(-2)
+    moved = torch.where(own_is_less, column, moved)
+    root_moved = moved - inner.mT @ (outer @ moved) - torch.where(own_is_less, root_a, 0.0)
+    change = _Change(rho, log_diagonal, outer, inner, root_moved, root_a)
     own = factor_p / diagonal_p.sqrt().unsqueeze(-1)
     capacitance_p = torch.linalg.cholesky(_eye(own.shape[-1], own) + own.mT @ own)
     log_det = 2 * (_log_det(capacitance_p) - _log_det(capacitance))
@@ -98,7 +106,7 @@ compare_low_rank = LowRankOp(_compare_low_rank, NEAR)
 @register(LowRankMultivariateNormal, MultivariateNormal, source=SOURCE)
 def kl_low_rank_multivariate_normal_multivariate_normal(p: LowRankMultivariateNormal, q: MultivariateNormal) -> Tensor:
     """The dense formula: q has no structure to use."""
-    return kl_gaussian_gaussian(p, q)
+    return kl_gaussian_low_rank(p, q)
 
 
 def _matrix_part(c: _Change, log_det: Tensor) -> Tensor:
@@ -163,12 +171,3 @@ def _log_det(lower: Tensor) -> Tensor:
 
 def _eye(size: int, like: Tensor) -> Tensor:
     return torch.eye(size, dtype=like.dtype, device=like.device)
-
-
-def _same_rank(u: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
-    """Columns of zeros change nothing."""
-    rank = max(u.shape[-1], w.shape[-1])
-    if u.shape[-1] == w.shape[-1]:
-        return u, w
-    pad = torch.nn.functional.pad
-    return pad(u, (0, rank - u.shape[-1])), pad(w, (0, rank - w.shape[-1]))

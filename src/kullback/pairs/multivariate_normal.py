@@ -15,6 +15,7 @@ from torch.distributions import (
 )
 
 from kullback.kernels.factor_op import FactorOp, are_well_conditioned, compare_matrices, is_served
+from kullback.pairs.gaussian_apart import compare_apart
 from kullback.pairs.gaussian_gradients import with_derivatives
 from kullback.pairs.gaussian_margins import split_after_gaussian, split_before_gaussian
 from kullback.pairs.independent import unwrapped
@@ -35,8 +36,16 @@ Gaussian = MultivariateNormal | LowRankMultivariateNormal
 SOURCE = "½[tr(Σ_q⁻¹Σ_p) − d − log det(Σ_q⁻¹Σ_p) + ‖L_q⁻¹Δμ‖²] from W = L_q⁻¹(L_p − L_q)"
 
 
-@register(MultivariateNormal, MultivariateNormal, source=SOURCE)
 @register(MultivariateNormal, LowRankMultivariateNormal, source=SOURCE)
+def kl_gaussian_low_rank(p: Gaussian, q: Gaussian) -> Tensor:
+    """Two Gaussians one of which has Σ = D + UUᵀ: by its parts, near equality by its factor."""
+    value, apart = compare_apart(p, q)
+    if is_known(apart) and bool(apart.all()):
+        return value
+    return torch.where(apart, value, kl_gaussian_gaussian(p, q))
+
+
+@register(MultivariateNormal, MultivariateNormal, source=SOURCE)
 def kl_gaussian_gaussian(p: Gaussian, q: Gaussian) -> Tensor:
     """Non-negative terms only; factors that were not expanded are solved with once."""
     ways = {given(p), given(q)}

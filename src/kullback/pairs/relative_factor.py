@@ -74,7 +74,7 @@ def relative_factor(p: Matrix, q: Matrix, lower_q: Tensor) -> tuple[Tensor, Tens
         return _refined(solve_lower(lower, moved - lower), lower, other - base), _log_diagonals(moved, lower)
     direct, log_diagonal = factor_difference(lower_factor(p), lower_q)
     if ways <= {"covariance_matrix", "cov_factor"}:
-        return _refined(direct, lower_q, _covariance(p) - _covariance(q)), log_diagonal
+        return _refined(direct, lower_q, _difference(p, q)), log_diagonal
     return direct, log_diagonal
 
 
@@ -92,6 +92,25 @@ def is_known(condition: Tensor) -> bool:
     return not hidden() and condition.device.type == "cpu"
 
 
+def _difference(p: Matrix, q: Matrix) -> Tensor:
+    """Σ_p − Σ_q; that of products UUᵀ by the difference of their factors, which is exact near equality."""
+    if isinstance(p, LowRankMultivariateNormal) and isinstance(q, LowRankMultivariateNormal):
+        factor_p, factor_q = same_rank(p._unbroadcasted_cov_factor, q._unbroadcasted_cov_factor)
+        moved = working(factor_p) - working(factor_q)
+        change = working(p._unbroadcasted_cov_diag) - working(q._unbroadcasted_cov_diag)
+        return torch.diag_embed(change) + moved @ working(factor_p).mT + working(factor_q) @ moved.mT
+    return _covariance(p) - _covariance(q)
+
+
+def same_rank(u: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    """Columns of zeros change nothing of UUᵀ."""
+    rank = max(u.shape[-1], w.shape[-1])
+    if u.shape[-1] == w.shape[-1]:
+        return u, w
+    pad = torch.nn.functional.pad
+    return pad(u, (0, rank - u.shape[-1])), pad(w, (0, rank - w.shape[-1]))
+
+
 def _covariance(d: Matrix) -> Tensor:
     if isinstance(d, LowRankMultivariateNormal):
         factor = working(d._unbroadcasted_cov_factor)
@@ -104,15 +123,16 @@ def _refined(start: Tensor, lower: Tensor, difference: Tensor) -> Tensor:
     near = (start.detach().square().sum((-2, -1)) < NEAR)[..., None, None]
     if is_known(near) and not bool(near.any()):
         return start
-    safe = torch.where(near, start, 0.0)
-    gap = torch.where(near, difference, 0.0)
+    # Half of both halves, so that the derivative is symmetric, too.
+    gap = torch.where(near, 0.5 * (difference + difference.mT), 0.0)
+    # Equal matrices may have been factored in differently rounded ways; what is left of W is then second order.
+    equal = (gap == 0).all(-1).all(-1)[..., None, None]
+    safe = torch.where(near & ~equal, start, 0.0)
     target = torch.linalg.solve_triangular(lower, gap, upper=False)
     target = torch.linalg.solve_triangular(lower, target.mT, upper=False)
     whole = target - safe @ safe.mT
     half = whole.tril(-1) + 0.5 * torch.diag_embed(whole.diagonal(dim1=-2, dim2=-1))
-    # Equal matrices may have been factored in differently rounded ways; what is left of W is then second order.
-    equal = (gap == 0).all(-1).all(-1)[..., None, None]
-    return torch.where(near, torch.where(equal, 0.0, half), start)
+    return torch.where(near, half, start)
 
 
 def solve_lower(lower: Tensor, right: Tensor) -> Tensor:
