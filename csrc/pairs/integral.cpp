@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <vector>
@@ -24,6 +25,14 @@ struct Panel {
 struct Found {
     double value, error;
 };
+
+// A loop of the instruction set in use.
+auto instruction_named(const char* name) {
+    const ProgramKernels& kernels = *instruction_set().programs;
+    int32_t at = 0;
+    while (std::strcmp(kernels.instructions[at].name, name) != 0) ++at;
+    return kernels.instructions[at].run;
+}
 
 double clamp(double x, double low, double high) { return x < low ? low : (x > high ? high : x); }
 
@@ -57,6 +66,8 @@ private:
     const IntegralCall& call_;
     const IntegralRule& rule_;
     PlacedRunner runner_;
+    void (*log1p_)(const double* const*, double*, int64_t) = instruction_named("log1p");
+    double steps_[64];
     int64_t element_ = 0;
     bool plain_ = true;
     double wide_low_ = 0, wide_high_ = 0;
@@ -93,18 +104,23 @@ private:
         for (size_t m = 0; m < centres_.size(); ++m) {
             widths_[m] = std::max(widths_[m], rule_.narrowest * reach);
             const double whole = std::asinh(reach / widths_[m]);
-            for (int64_t k = 0; k < near; ++k) rungs_.push_back(centres_[m] + widths_[m] * std::sinh(whole * rule_.rungs[k]));
+            for (int64_t k = 0; k < near; ++k) {
+                // The rungs of a mark lie symmetric.
+                const bool again = 2 * k >= near && rule_.rungs[k] == -rule_.rungs[near - 1 - k];
+                steps_[k] = again ? -steps_[near - 1 - k] : std::sinh(whole * rule_.rungs[k]);
+                rungs_.push_back(centres_[m] + widths_[m] * steps_[k]);
+            }
         }
         for (int64_t k = 0; k < far; ++k) rungs_.push_back(start + reach * rule_.rungs[near + k]);
         std::sort(rungs_.begin(), rungs_.end());
         const size_t count = rungs_.size();
         stretched_.assign(count, 0.0);
-        offsets_.resize(count);
+        offsets_.resize(count), sizes_.resize(count);
         for (size_t m = 0; m < centres_.size(); ++m) {
-            for (size_t i = 0; i < count; ++i) {
-                const double offset = (rungs_[i] - centres_[m]) / widths_[m];
-                offsets_[i] = std::copysign(std::log1p(std::fabs(offset)), offset);
-            }
+            for (size_t i = 0; i < count; ++i) sizes_[i] = std::fabs((rungs_[i] - centres_[m]) / widths_[m]);
+            const double* distances = sizes_.data();
+            log1p_(&distances, offsets_.data(), int64_t(count));
+            for (size_t i = 0; i < count; ++i) offsets_[i] = rungs_[i] < centres_[m] ? -offsets_[i] : offsets_[i];
             for (size_t i = 1; i < count; ++i) stretched_[i] = std::max(stretched_[i], offsets_[i] - offsets_[i - 1]);
         }
     }

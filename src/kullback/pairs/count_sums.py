@@ -15,10 +15,8 @@ from kullback.pairs.densities.count_programs import Terms, count_programs_for
 from kullback.pairs.densities.counts import CountLaw
 from kullback.pairs.densities.expectation import Expectation, Sample
 from kullback.pairs.densities.law import LogDensity
-from kullback.pairs.densities.parameter_table import Attached, is_followed
+from kullback.pairs.densities.parameter_table import Again, Attached, is_followed
 from kullback.pairs.univariate import CANCELLED, ROUNDING, SMALL, first_order, second_error, second_order
-
-ByOperations = Callable[[Distribution, Distribution, Tensor | None], tuple[Tensor, Tensor]]
 
 
 def is_near(value: Tensor, size: Tensor) -> Tensor:
@@ -27,15 +25,16 @@ def is_near(value: Tensor, size: Tensor) -> Tensor:
 
 
 def by_programs(
-    p: Distribution, q: Distribution, window: Window, by_operations: ByOperations
-) -> tuple[Tensor, Tensor] | None:
-    """Value and error of KL by recorded programs; None where there are none.
+    p: Distribution, q: Distribution, window: Window, again: Again | None = None
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Value and error of KL, and which elements no program holds, flat; None where there are no programs.
 
     Args:
         p: The first law.
         q: The second.
         window: Which counts matter.
-        by_operations: What answers the elements with an index, or all, where programs do not.
+        again: The value by torch's operations, for derivatives of derivatives; None if there are no derivatives, and
+            laws that are close are somebody else's.
     """
     batch, followed = joint_shape(p.batch_shape, q.batch_shape), is_followed(p, q)
     first = count_programs_for(p, q, _first_terms, window, both=False, followed=followed)
@@ -48,7 +47,9 @@ def by_programs(
         upper_p, upper_q = filled.table[0], filled.table[1]
         infinite = ~lost & ((upper_p > upper_q) | (found.lacking > 0))
         near = ~lost & ~infinite & (upper_p == upper_q) & is_near(value, found.size)
-        if bool(near.any()):
+        if again is None:
+            lost = lost | near
+        elif bool(near.any()):
             index = near.nonzero().squeeze(-1)
             second = count_programs_for(p, q, _second_terms, window, both=True, followed=followed)
             other = None if second is None else second.fill(p, q, batch)
@@ -65,15 +66,9 @@ def by_programs(
             slopes = torch.where(infinite | lost | (value < 0), 0.0, slopes)
         value = torch.where(infinite, math.inf, value.clamp_min(0.0))
         error = torch.where(infinite, 0.0, error)
-    if bool(lost.all()):
-        return None
-    if slopes is not None:
-        value = Attached(filled, slopes, (p, q), lambda p, q: by_operations(p, q, None)[0]).to(value)
-    if bool(lost.any()):
-        index = lost.nonzero().squeeze(-1)
-        pairs = zip((value, error), by_operations(p, q, index), strict=True)
-        value, error = (whole.index_copy(0, index, part) for whole, part in pairs)
-    return value.reshape(batch), error.reshape(batch)
+    if slopes is not None and again is not None and not bool(lost.all()):
+        value = Attached(filled, slopes, (p, q), again).to(value)
+    return value, error, lost
 
 
 def _expectation(found: Sums) -> Expectation:

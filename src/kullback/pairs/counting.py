@@ -44,7 +44,7 @@ _BUCKETS, _WIDE = Constants([96.0, 256.0, 1024.0]), 3
 _NEGLIGIBLE = 48.0
 _UP = [0.5, 1.0, 1.5, *(size * 2.0**k for k in range(1, 12) for size in (1.0, 1.5)), *(2.0**k for k in range(12, 50))]
 _STEPS = Constants([-step for step in reversed(_UP)] + [0.0] + _UP)
-_WINDOW = Window([*(-step for step in reversed(_UP)), 0.0, *_UP], _NEGLIGIBLE, _HEAD, 2.0 * _HEAD)
+WINDOW = Window([*(-step for step in reversed(_UP)), 0.0, *_UP], _NEGLIGIBLE, _HEAD, 2.0 * _HEAD)
 
 Integrand = Callable[[Sample], Tensor]
 Laws = tuple[CountLaw, CountLaw]
@@ -52,8 +52,18 @@ Laws = tuple[CountLaw, CountLaw]
 
 def kl_by_series(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
     """Value and error estimate."""
-    native = None if hidden() else by_programs(p, q, _WINDOW, _by_operations)
-    return _by_operations(p, q, None) if native is None else native
+    found = None if hidden() else by_programs(p, q, WINDOW, lambda p, q: _by_operations(p, q, None)[0])
+    if found is None:
+        return _by_operations(p, q, None)
+    value, error, lost = found
+    if bool(lost.any()):
+        if bool(lost.all()):
+            return _by_operations(p, q, None)
+        index = lost.nonzero().squeeze(-1)
+        pairs = zip((value, error), _by_operations(p, q, index), strict=True)
+        value, error = (whole.index_copy(0, index, part) for whole, part in pairs)
+    batch = joint_shape(p.batch_shape, q.batch_shape)
+    return value.reshape(batch), error.reshape(batch)
 
 
 def _by_operations(p: Distribution, q: Distribution, some: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -30,7 +30,7 @@ from kullback.pairs.densities.log_ratio import closable, ratio_of
 from kullback.pairs.densities.meeting import log_weight as _log_weight
 from kullback.pairs.densities.meeting import seen_from
 from kullback.pairs.densities.nesting import as_mixture
-from kullback.pairs.densities.parameter_table import Attached, is_followed
+from kullback.pairs.densities.parameter_table import Again, Attached, is_followed
 from kullback.pairs.densities.placing import sharpness
 from kullback.pairs.densities.programs import Layout, Programs, programs_for
 from kullback.pairs.dispatch import infinite_everywhere
@@ -100,6 +100,29 @@ class _Part(NamedTuple):
 
 def _by_programs(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor] | None:
     """Value and error by recorded programs; None where there are none."""
+    found = by_programs(p, q, lambda p, q: _by_operations(p, q, None)[0])
+    if found is None:
+        return None
+    value, error, lost = found
+    if bool(lost.any()):
+        if bool(lost.all()):
+            return None
+        index = lost.nonzero().squeeze(-1)
+        pairs = zip((value, error), _by_operations(p, q, index), strict=True)
+        value, error = (whole.index_copy(0, index, part) for whole, part in pairs)
+    batch = joint_shape(p.batch_shape, q.batch_shape)
+    return value.reshape(batch), error.reshape(batch)
+
+
+def by_programs(p: Distribution, q: Distribution, again: Again | None = None) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Value, error and which elements no program holds, flat; None where there are none.
+
+    Args:
+        p: The first law.
+        q: The second.
+        again: The value by torch's operations, for derivatives of derivatives; None if there are no derivatives, and
+            laws that are close are somebody else's.
+    """
     batch, followed = joint_shape(p.batch_shape, q.batch_shape), is_followed(p, q)
     first = programs_for(p, q, first_order, size_of_p, follow_q=False, followed=followed)
     layout = None if first is None or 0 in batch else first.layout(p, q, batch)
@@ -111,25 +134,19 @@ def _by_programs(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor] | No
     elements = None if bool(wanted.all()) else wanted.nonzero().squeeze(-1)
     with torch.no_grad():
         if elements is None:
-            found = _finite_by_programs(p, q, first, layout, None)
+            found = _finite_by_programs(p, q, first, layout, None, closely=again is not None)
         else:
             lost = torch.zeros_like(wanted) if layout.foreseen is None else ~layout.foreseen
             slopes = torch.zeros(len(layout.filled.inputs), layout.filled.table.shape[1], dtype=torch.float64)
             whole = torch.full_like(layout.infinite, math.inf), torch.zeros_like(layout.infinite)
             found = _Part(*whole, lost, slopes if followed else None)
             if len(elements):
-                some = _finite_by_programs(p, q, first, layout, elements)
+                some = _finite_by_programs(p, q, first, layout, elements, closely=again is not None)
                 found = _placed(found, some, elements, layout.filled.components)
     value, error, lost, slopes_found = found
-    if bool(lost.all()):
-        return None
-    if slopes_found is not None:
-        value = Attached(layout.filled, slopes_found, (p, q), lambda p, q: _by_operations(p, q, None)[0]).to(value)
-    if bool(lost.any()):
-        index = lost.nonzero().squeeze(-1)
-        pairs = zip((value, error), _by_operations(p, q, index), strict=True)
-        value, error = (whole.index_copy(0, index, part) for whole, part in pairs)
-    return value.reshape(batch), error.reshape(batch)
+    if slopes_found is not None and again is not None and not bool(lost.all()):
+        value = Attached(layout.filled, slopes_found, (p, q), again).to(value)
+    return value, error, lost
 
 
 def _placed(whole: _Part, part: _Part, index: Tensor, components: int) -> _Part:
@@ -143,16 +160,16 @@ def _placed(whole: _Part, part: _Part, index: Tensor, components: int) -> _Part:
 
 
 def _finite_by_programs(
-    p: Distribution, q: Distribution, first: Programs, layout: Layout, elements: Tensor | None
+    p: Distribution, q: Distribution, first: Programs, layout: Layout, elements: Tensor | None, *, closely: bool
 ) -> _Part:
-    """The elements with an index, or all."""
+    """The elements with an index, or all, and of those that are close only with `closely`."""
     plain = first.integral(layout, elements)
     value, error, slopes = plain.value, plain.error + ROUNDING * plain.noise, plain.slopes
     lost = _is_lost(plain)
     same = layout.same if elements is None else layout.same.index_select(0, elements)
     near = _near(plain, error) & ~lost
     # The second form by programs does not know what p leaves out of q.
-    lost = lost | (near & (same == 0)) if as_mixture(p) is None else lost | near
+    lost = lost | (near & (same == 0)) if closely and as_mixture(p) is None else lost | near
     near = near & ~lost
     found = _Part(value, error, lost, slopes)
     if bool(near.any()):

@@ -19,6 +19,7 @@ from kullback.pairs.densities.sides import Get
 from kullback.pairs.densities.watch import cut
 from kullback.pairs.parameters import made, tensors_of, working
 
+Again = Callable[[Distribution, Distribution], Tensor]
 OWN = 2  # the side whose parameters have a dimension of components
 
 
@@ -99,7 +100,7 @@ class Attached(NamedTuple):
     filled: Filled
     slopes: Tensor
     laws: tuple[Distribution, Distribution]
-    again: Callable[[Distribution, Distribution], Tensor]
+    again: Again
 
     def to(self, value: Tensor) -> Tensor:
         """The value, flat, with its history."""
