@@ -26,7 +26,7 @@ from kullback.pairs.visible import hidden
 Answer = tuple[Tensor, Tensor]
 Formula = Callable[[Any, Any], Answer]
 # The largest relative error at which the general way is as good as any.
-_SURE = 2e-12
+_SURE = 1e-11
 
 
 def programs_first(formula: Formula, *, up_to: float = math.inf) -> Formula:
