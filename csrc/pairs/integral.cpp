@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <vector>
 
-#include "../dispatch.h"
 #include "../parallel.h"
 
 namespace kullback {
@@ -26,12 +26,20 @@ struct Found {
     double value, error;
 };
 
+// A loop of the instruction set in use.
+auto instruction_named(const char* name) {
+    const ProgramKernels& kernels = *instruction_set().programs;
+    int32_t at = 0;
+    while (std::strcmp(kernels.instructions[at].name, name) != 0) ++at;
+    return kernels.instructions[at].run;
+}
+
 double clamp(double x, double low, double high) { return x < low ? low : (x > high ? high : x); }
 
 // One element at a time; the buffers serve the next one.
 class Integrator {
 public:
-    explicit Integrator(const IntegralCall& call) : call_(call), rule_(*call.rule) {}
+    explicit Integrator(const IntegralCall& call) : call_(call), rule_(*call.rule), runner_(call.table, call.stride) {}
 
     void run(int64_t place) {
         element_ = call_.elements == nullptr ? place : call_.elements[place];
@@ -43,40 +51,35 @@ public:
         double found[4];
         if (!integrate(found)) {
             out[4 * step] = double(IntegralState::unforeseen);
+            const int64_t slopes = call_.slopes.program == nullptr ? 0 : call_.slopes.program->output_count;
+            for (int64_t k = 0; k < slopes; ++k) call_.slope_results[k * step + place] = 0;
             return;
         }
         for (int k = 0; k < 4; ++k) out[k * step] = found[k];
         out[4 * step] = double(plain_ ? IntegralState::plain : IntegralState::careful);
-        if (call_.slopes.program != nullptr) sum_slopes(place);
+        if (call_.slopes.program == nullptr) return;
+        place_nodes(accepted_);
+        runner_.sum(call_.slopes, element_, at_.data(), log_weight_.data(), int64_t(at_.size()), call_.slope_results + place, step);
     }
 
 private:
     const IntegralCall& call_;
     const IntegralRule& rule_;
+    PlacedRunner runner_;
+    void (*log1p_)(const double* const*, double*, int64_t) = instruction_named("log1p");
+    double steps_[64];
     int64_t element_ = 0;
     bool plain_ = true;
     double wide_low_ = 0, wide_high_ = 0;
-    std::vector<double> rungs_, stretched_, sizes_, ratios_, offsets_, edges_, at_, log_weight_, terms_, noises_, scratch_;
+    std::vector<double> rungs_, stretched_, sizes_, ratios_, offsets_, edges_, at_, log_weight_, terms_, noises_;
     std::vector<double> centres_, widths_;
     std::vector<Panel> panels_, next_, again_, accepted_;
     std::vector<Found> found_;
 
-    double table(int64_t row) const { return call_.table[row * call_.stride + element_]; }
+    double table(int64_t row) const { return runner_.at(row, element_); }
 
     void evaluate(const Placed& placed, const double* y, const double* log_weight, int64_t count, double* const* outputs) {
-        const Program& program = *placed.program;
-        ProgramCall call{};
-        call.program = &program, call.rows = 1, call.columns = count, call.threads = 1;
-        const int64_t given = program.input_count - 2;
-        for (int64_t i = 0; i < given; ++i) call.inputs[i] = {call_.table + placed.rows[i] * call_.stride + element_, 0, 0};
-        call.inputs[given] = {y, count, 1};
-        static const double kNone = 0;
-        if (log_weight == nullptr) call.inputs[given + 1] = {&kNone, 0, 0};
-        else call.inputs[given + 1] = {log_weight, count, 1};
-        for (int64_t k = 0; k < program.output_count; ++k) call.outputs[k] = {outputs[k], 1};
-        const size_t size = size_t(program.register_count * (program_stride(count) + 1));
-        if (scratch_.size() < size) scratch_.resize(size);
-        instruction_set().programs->by_dtype[0](call, 0, count, scratch_.data());
+        runner_.run(placed, element_, y, log_weight, count, outputs);
     }
 
     // Marks that say something in this coordinate, and one of the others: those are found at 0 with the width 1.
@@ -101,18 +104,23 @@ private:
         for (size_t m = 0; m < centres_.size(); ++m) {
             widths_[m] = std::max(widths_[m], rule_.narrowest * reach);
             const double whole = std::asinh(reach / widths_[m]);
-            for (int64_t k = 0; k < near; ++k) rungs_.push_back(centres_[m] + widths_[m] * std::sinh(whole * rule_.rungs[k]));
+            for (int64_t k = 0; k < near; ++k) {
+                // The rungs of a mark lie symmetric.
+                const bool again = 2 * k >= near && rule_.rungs[k] == -rule_.rungs[near - 1 - k];
+                steps_[k] = again ? -steps_[near - 1 - k] : std::sinh(whole * rule_.rungs[k]);
+                rungs_.push_back(centres_[m] + widths_[m] * steps_[k]);
+            }
         }
         for (int64_t k = 0; k < far; ++k) rungs_.push_back(start + reach * rule_.rungs[near + k]);
         std::sort(rungs_.begin(), rungs_.end());
         const size_t count = rungs_.size();
         stretched_.assign(count, 0.0);
-        offsets_.resize(count);
+        offsets_.resize(count), sizes_.resize(count);
         for (size_t m = 0; m < centres_.size(); ++m) {
-            for (size_t i = 0; i < count; ++i) {
-                const double offset = (rungs_[i] - centres_[m]) / widths_[m];
-                offsets_[i] = std::copysign(std::log1p(std::fabs(offset)), offset);
-            }
+            for (size_t i = 0; i < count; ++i) sizes_[i] = std::fabs((rungs_[i] - centres_[m]) / widths_[m]);
+            const double* distances = sizes_.data();
+            log1p_(&distances, offsets_.data(), int64_t(count));
+            for (size_t i = 0; i < count; ++i) offsets_[i] = rungs_[i] < centres_[m] ? -offsets_[i] : offsets_[i];
             for (size_t i = 1; i < count; ++i) stretched_[i] = std::max(stretched_[i], offsets_[i] - offsets_[i - 1]);
         }
     }
@@ -323,21 +331,6 @@ private:
             panels_.swap(again);
         }
         return true;
-    }
-
-    void sum_slopes(int64_t place) {
-        place_nodes(accepted_);
-        const int64_t count = int64_t(at_.size()), outputs = call_.slopes.program->output_count;
-        std::vector<double>& values = sizes_;
-        values.resize(size_t(outputs * count));
-        double* pointers[kProgramOutputs];
-        for (int64_t k = 0; k < outputs; ++k) pointers[k] = values.data() + k * count;
-        if (count > 0) evaluate(call_.slopes, at_.data(), log_weight_.data(), count, pointers);
-        for (int64_t k = 0; k < outputs; ++k) {
-            double sum = 0;
-            for (int64_t i = 0; i < count; ++i) sum += pointers[k][i];
-            call_.slope_results[k * call_.count + place] = sum;
-        }
     }
 };
 

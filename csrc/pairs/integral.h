@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "program.h"
+#include "placed.h"
 
 namespace kullback {
 
@@ -20,12 +20,6 @@ struct IntegralRule {
     double enough, split, rounds;
     double near_count, far_count;
     double rungs[64];  // near ones, then far ones
-};
-
-// A program and where in the table its inputs are; the last two are the points and the logarithms of their weights.
-struct Placed {
-    const Program* program;
-    int64_t rows[kProgramInputs];
 };
 
 // The table holds one column per element: places of marks, their widths, kinks, then whatever the programs read.

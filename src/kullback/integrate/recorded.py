@@ -25,7 +25,8 @@ _LENGTH, _FEWEST, _PANELS = 0.5, 4, 48
 _ENOUGH, _SPLIT, _ROUNDS = 1e-11, 4, 12
 _RESULTS, _RUNGS = 5, 64
 _PLACED, _TAIL = struct.Struct(f"={1 + MOST}q"), struct.Struct("=11q")
-_PARALLEL_FROM = 24  # elements
+PARALLEL_FROM = 24  # elements
+NOTHING = _PLACED.pack(*(0,) * (1 + MOST))  # where there is no program
 
 
 class Placed(NamedTuple):
@@ -91,7 +92,7 @@ class RecordedIntegral:
         self._programs = size, plain, careful, slopes  # keeps their bytes alive
         rule = _rule()
         self._rule = rule
-        last = _PLACED.pack(*(0,) * (1 + MOST)) if slopes is None else slopes.packed()
+        last = NOTHING if slopes is None else slopes.packed()
         self._head = (
             struct.pack("=q", ctypes.addressof(rule)) + size.packed() + plain.packed() + careful.packed() + last
         )
@@ -108,7 +109,7 @@ class RecordedIntegral:
         tail = _TAIL.pack(
             *(table.data_ptr(), table.stride(0), self._marks, self._kinks),
             *(0 if elements is None else elements.data_ptr(), count, self._follows, int(plain_first)),
-            torch.get_num_threads() if count >= _PARALLEL_FROM else 1,
+            torch.get_num_threads() if count >= PARALLEL_FROM else 1,
             *(address, address + 8 * _RESULTS * count),
         )
         if library.kullback_integral_run(self._head + tail):

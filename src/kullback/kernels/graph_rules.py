@@ -75,6 +75,13 @@ def _softplus(g: Graph, x: int, beta: int | None = None, threshold: int | None =
     return g.add("where", g.add("lt", bound, scaled), x, g.add("div", decay, unit))
 
 
+def _softplus_backward(g: Graph, grad: int, x: int, beta: int, threshold: int) -> int:
+    scaled = g.add("mul", x, beta)
+    growth = g.add("exp", g.add("minimum", scaled, threshold))
+    share = g.add("div", g.add("mul", grad, growth), g.add("add", growth, g.add("number", 1.0)))
+    return g.add("where", g.add("lt", threshold, scaled), grad, share)
+
+
 def _sinh(g: Graph, x: int) -> int:
     """(t + t/(t + 1))/2 of the size of x, t = eˣ − 1."""
     t = g.add("expm1", g.add("abs", x))
@@ -129,6 +136,7 @@ RULES: dict[str, Callable[..., int]] = {
     "bitwise_not": _named("not"),
     "logical_and": _named("and"),
     "bitwise_and": _named("and"),
+    "logical_and_": _named("and"),  # what it overwrites is its result from here on
     "logical_or": _named("or"),
     "bitwise_or": _named("or"),
     "pow": _power,
@@ -143,6 +151,7 @@ RULES: dict[str, Callable[..., int]] = {
     "addcmul": _addcmul,
     "logaddexp": _logaddexp,
     "softplus": _softplus,
+    "softplus_backward": _softplus_backward,
     "sinh": _sinh,
     "asinh": _asinh,
     "copysign": _copysign,

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-ABI_VERSION = 9
+ABI_VERSION = 10
 
 _FILE_NAMES = {"win32": "libkullback_native.dll", "darwin": "libkullback_native.dylib"}
 
@@ -88,7 +88,7 @@ def _declare(library: ctypes.CDLL) -> None:
         pair.argtypes = [ctypes.c_char_p]
     library.kullback_transpose_lower.argtypes = [long, long, long, pointer, pointer]
     programs = library.kullback_program_opcode, library.kullback_program_check, library.kullback_program_run
-    for program in (*programs, library.kullback_integral_run):
+    for program in (*programs, library.kullback_integral_run, library.kullback_series_run):
         program.argtypes = [ctypes.c_char_p]
 
 

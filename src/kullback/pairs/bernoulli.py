@@ -10,6 +10,7 @@ from kullback._core.special._derivatives import attach, split_point
 from kullback.kernels.pair_ops import PairOp
 from kullback.pairs.outcomes import Chance, chance, kl_per_trial
 from kullback.pairs.parameters import gives_logits, read
+from kullback.pairs.programs_first import programs_first
 from kullback.pairs.registry import register
 from kullback.pairs.trials import kl_of_trials
 from kullback.special import expm1mx, kl_div
@@ -39,6 +40,7 @@ BERNOULLI_OPS = {(of_p, of_q): _op(of_p, of_q) for of_p in (False, True) for of_
 
 
 @register(Bernoulli, Binomial, method="integral", source="a Bernoulli is a Binomial of one trial", decides_support=True)
+@programs_first
 def kl_bernoulli_binomial(p: Bernoulli, q: Binomial) -> tuple[Tensor, Tensor]:
     """See KL(Binomial ‖ Binomial)."""
     chance_p, (big,) = chance(p), read(q, "total_count")

@@ -11,6 +11,7 @@ from torch.distributions import Bernoulli, Binomial, Poisson
 from kullback._core.special._double_double import two_product
 from kullback.pairs.outcomes import chance, kl_per_trial
 from kullback.pairs.parameters import read
+from kullback.pairs.programs_first import programs_first
 from kullback.pairs.registry import register
 from kullback.pairs.trials import beyond_mean, kl_of_trials
 from kullback.special import kl_div, log1pmx
@@ -31,6 +32,7 @@ def _of_equal_counts(p: Binomial, q: Binomial) -> Tensor:
     decides_support=True,
     usual=_of_equal_counts,
 )
+@programs_first
 def kl_binomial_binomial(p: Binomial, q: Binomial) -> tuple[Tensor, Tensor]:
     """More trials than q has are infinitely surprising, unless p never succeeds."""
     (n,), (big,) = read(p, "total_count"), read(q, "total_count")
@@ -38,6 +40,7 @@ def kl_binomial_binomial(p: Binomial, q: Binomial) -> tuple[Tensor, Tensor]:
 
 
 @register(Binomial, Bernoulli, method="integral", source="a Bernoulli is a Binomial of one trial", decides_support=True)
+@programs_first
 def kl_binomial_bernoulli(p: Binomial, q: Bernoulli) -> tuple[Tensor, Tensor]:
     """See KL(Binomial ‖ Binomial)."""
     chance_q, (n,) = chance(q), read(p, "total_count")
@@ -51,6 +54,7 @@ def kl_binomial_bernoulli(p: Binomial, q: Bernoulli) -> tuple[Tensor, Tensor]:
     source="[μ log(μ/λ) − μ + λ] + KL(Binomial ‖ Poisson(μ)), the second by Malmsten's integral",
     decides_support=True,
 )
+@programs_first
 def kl_binomial_poisson(p: Binomial, q: Poisson) -> tuple[Tensor, Tensor]:
     """The divergence from the Poisson of equal mean, and that of the two Poissons."""
     (count,), (rate,), chance_p = read(p, "total_count"), read(q, "rate"), chance(p)

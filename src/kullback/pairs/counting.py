@@ -21,7 +21,9 @@ from torch.distributions import Distribution
 from kullback._core.shapes import joint_shape
 from kullback._core.special._double_double import two_sum
 from kullback.integrate.constants import Constants
+from kullback.integrate.recorded_series import Window
 from kullback.pairs import support
+from kullback.pairs.count_sums import at_counts, by_programs, is_near
 from kullback.pairs.densities import describable
 from kullback.pairs.densities.chart import Log, Logit, Mark
 from kullback.pairs.densities.count_mixture import countable, describe_counts
@@ -32,7 +34,7 @@ from kullback.pairs.densities.point import CAP, Point
 from kullback.pairs.densities.reading import Chosen
 from kullback.pairs.dispatch import infinite_everywhere
 from kullback.pairs.registry import Rule, answer_generally
-from kullback.pairs.univariate import CANCELLED, ROUNDING, SMALL, first_order, second_error, second_order
+from kullback.pairs.univariate import ROUNDING, first_order, second_error, second_order
 from kullback.pairs.visible import at_most, hidden, surely
 
 _HEAD = 512
@@ -44,6 +46,7 @@ _NEGLIGIBLE = 48.0
 _GROWTH = 2.0
 _UP = [0.5, 1.0, 1.5, *(size * 2.0**k for k in range(1, 12) for size in (1.0, 1.5)), *(2.0**k for k in range(12, 50))]
 _STEPS = Constants([-step for step in reversed(_UP)] + [0.0] + _UP)
+WINDOW = Window([*(-step for step in reversed(_UP)), 0.0, *_UP], _NEGLIGIBLE, _HEAD, 2.0 * _HEAD)
 
 Integrand = Callable[[Sample], Tensor]
 Laws = tuple[CountLaw, CountLaw]
@@ -51,10 +54,26 @@ Laws = tuple[CountLaw, CountLaw]
 
 def kl_by_series(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
     """Value and error estimate."""
-    laws = _laws(p, q, None)
+    found = None if hidden() else by_programs(p, q, WINDOW, lambda p, q: _by_operations(p, q, None)[0])
+    if found is None:
+        return _by_operations(p, q, None)
+    value, error, lost = found
+    if bool(lost.any()):
+        if bool(lost.all()):
+            return _by_operations(p, q, None)
+        index = lost.nonzero().squeeze(-1)
+        pairs = zip((value, error), _by_operations(p, q, index), strict=True)
+        value, error = (whole.index_copy(0, index, part) for whole, part in pairs)
+    batch = joint_shape(p.batch_shape, q.batch_shape)
+    return value.reshape(batch), error.reshape(batch)
+
+
+def _by_operations(p: Distribution, q: Distribution, some: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Value and error by torch's operations, of all elements or of those with an index."""
+    laws = _laws(p, q, some)
 
     def part(index: Tensor | None) -> Laws:
-        return laws if index is None else _laws(p, q, index)
+        return laws if index is None else _laws(p, q, index if some is None else some[index])
 
     law_p, law_q = laws
     infinite = (law_p.upper > law_q.upper).squeeze(-1)
@@ -62,7 +81,7 @@ def kl_by_series(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
     infinite = infinite | gap
     value, error = plain.value, plain.error + ROUNDING * plain.noise
     same = (law_p.upper == law_q.upper).squeeze(-1)
-    near = same & ~infinite & (value.detach() < (CANCELLED * plain.size).clamp_min(SMALL))
+    near = same & ~infinite & is_near(plain.value.detach(), plain.size)
     if not surely(~near):
         close, _ = _total(part, second_order)
         value, error = torch.where(near, close.value, value), torch.where(near, second_error(close), error)
@@ -155,7 +174,7 @@ def _size(p: CountLaw) -> int | None:
         return p.size
     if hidden() or p.upper.numel() == 0:
         return None
-    longest = float(p.upper.max())
+    longest = float(p.upper.detach().max())
     return int(longest) + 1 if longest < _HEAD / 4 else None
 
 
@@ -207,15 +226,8 @@ def _terms(p: CountLaw, q: CountLaw, k: Tensor, f: Callable[[Sample], Tensor]) -
         with torch.no_grad():
             noise = -(torch.exp(log_p) * (log_p + log_q)).sum(-1)
         return value, torch.zeros_like(noise, dtype=torch.bool), noise
-    none_p, none_q = log_p == -math.inf, log_q == -math.inf
-    both = ~none_p & ~none_q
-    inner_p, inner_q = torch.where(both, log_p, 0.0), torch.where(both, log_q, 0.0)
-    value = torch.where(both, f(Sample(inner_p, inner_p, LogDensity(inner_q))), 0.0)
-    if f is second_order:
-        only_q = none_p & ~none_q
-        value = value + torch.where(only_q, torch.exp(torch.where(only_q, log_q, 0.0)), 0.0)
-    heights = inner_p.detach().abs() + inner_q.detach().abs()
-    return value, (~none_p & none_q).any(-1), (torch.exp(inner_p.detach()) * heights).sum(-1)
+    value, lacking, heights = at_counts(log_p, log_q, f)
+    return value, lacking.any(-1), heights.sum(-1)
 
 
 def _with_tail(

@@ -26,6 +26,7 @@ from kullback.integrate.gauss_kronrod import panels
 from kullback.kernels.pointwise import Pointwise
 from kullback.pairs.parameters import read
 from kullback.pairs.products import sum_of_products
+from kullback.pairs.programs_first import programs_first
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.pairs.second_order import keeps_digits
@@ -43,6 +44,7 @@ _OVERFLOW = 600.0
     method="integral",
     source="E[ΔK] − ΔC over v = log x, log p = C − K, K = (a+b)·log(1−w+w·eᵛ) − a·v; near equality E φ(log q/p)",
 )
+@programs_first
 def kl_fisher_snedecor_fisher_snedecor(p: FisherSnedecor, q: FisherSnedecor) -> tuple[Tensor, Tensor]:
     """See the head of this file."""
     given = [df / 2 for df in (*read(p, "df1", "df2"), *read(q, "df1", "df2"))]

@@ -28,6 +28,7 @@ from kullback.integrate.gauss_kronrod import panels
 from kullback.kernels.pointwise import Pointwise
 from kullback.pairs.parameters import read
 from kullback.pairs.products import log_quotient, sum_of_products
+from kullback.pairs.programs_first import programs_first
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.pairs.second_order import keeps_digits
@@ -74,6 +75,7 @@ class _Pair(NamedTuple):
         return tuple(field.to(self.x.dtype) for field in self)
 
 
+@programs_first
 def kl_generalized_pareto_generalized_pareto(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
     """See the head of this file; infinite elements are computed as if q were p."""
     given = [*read(p, "loc", "scale", "concentration"), *read(q, "loc", "scale", "concentration")]

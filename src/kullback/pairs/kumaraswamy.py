@@ -20,6 +20,8 @@ b = β = 1, where the second has; c is written accordingly. KL = −E log q/p, o
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch import Tensor
 from torch.distributions import Beta, Kumaraswamy, Uniform
@@ -28,6 +30,7 @@ from kullback._core.gauss_legendre import gauss_legendre
 from kullback.integrate.gauss_kronrod import panels
 from kullback.kernels.pointwise import Pointwise
 from kullback.pairs.parameters import read
+from kullback.pairs.programs_first import programs_first
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.pairs.second_order import keeps_digits
@@ -112,6 +115,7 @@ def _digamma_rise(b: Tensor) -> Tensor:
     method="integral",
     source="−E log(q/p) over logit(xᵃ), E log x and E log(1−xᵃ) in closed form; near equality E φ(log q/p)",
 )
+@functools.partial(programs_first, up_to=16)
 def kl_kumaraswamy_beta(p: Kumaraswamy, q: Beta) -> tuple[Tensor, Tensor]:
     """See the head of this file; the error is estimated from Gauss's nodes among Kronrod's."""
     given = [*read(p, "concentration1", "concentration0"), *read(q, "concentration1", "concentration0")]

@@ -22,6 +22,7 @@ from kullback.integrate.gauss_kronrod import panels
 from kullback.kernels.pointwise import Pointwise
 from kullback.pairs.gamma_half_step import log_half_step
 from kullback.pairs.parameters import read
+from kullback.pairs.programs_first import programs_first
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.pairs.second_order import keeps_digits
@@ -44,12 +45,14 @@ _ROUNDED_RATIO = 0.05
     method="integral",
     source="log(σ_q/σ_p) − f(ν) + E[(ν+1)/2·log(1 + Q/ν) − z²/2]; near equality E φ(log q/p)",
 )
+@programs_first
 def kl_normal_student_t(p: Normal, q: StudentT) -> tuple[Tensor, Tensor]:
     """See the head of this file."""
     return _divergence(*read(p, "loc", "scale"), *read(q, "loc", "scale", "df"))
 
 
 @register(Normal, Cauchy, method="integral", source="a Cauchy is a StudentT of one degree of freedom")
+@programs_first
 def kl_normal_cauchy(p: Normal, q: Cauchy) -> tuple[Tensor, Tensor]:
     """See KL(Normal ‖ StudentT)."""
     loc_p, scale_p = read(p, "loc", "scale")

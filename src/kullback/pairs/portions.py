@@ -30,7 +30,7 @@ def in_portions(formula: Formula[Result], p: Distribution, q: Distribution) -> R
     shape = joint_shape(p.batch_shape, q.batch_shape)
     if hidden() or shape.numel() <= _PORTION:
         return formula(p, q)
-    of_p, of_q = (_Cut.of(law, shape) for law in (p, q))
+    of_p, of_q = (Cut.of(law, shape) for law in (p, q))
     if of_p is None or of_q is None:
         return formula(p, q)
     count = len(of_p.tensors)
@@ -47,7 +47,7 @@ def in_portions(formula: Formula[Result], p: Distribution, q: Distribution) -> R
     return cast("Result", _joined(found, shape))
 
 
-class _Cut:
+class Cut:
     """A law whose parameters have one batch dimension, to be cut anywhere.
 
     Attributes:
@@ -62,7 +62,7 @@ class _Cut:
         self._collect(law)
 
     @classmethod
-    def of(cls, law: Distribution, shape: torch.Size) -> _Cut | None:
+    def of(cls, law: Distribution, shape: torch.Size) -> Cut | None:
         """None for a law with parts that have no batch dimension of their own, such as the numbers of a transform."""
         try:
             return cls(law if law.batch_shape == shape else law.expand(shape), len(shape))
@@ -72,6 +72,10 @@ class _Cut:
     def portion(self, start: int) -> list[Tensor]:
         """The tensors of the elements from here on."""
         return [tensor[start : start + _PORTION] if tensor.dim() else tensor for tensor in self.tensors]
+
+    def chosen(self, index: Tensor) -> Distribution:
+        """The law of the elements with an index."""
+        return self.law([tensor.index_select(0, index) if tensor.dim() else tensor for tensor in self.tensors])
 
     def law(self, tensors: Sequence[Tensor]) -> Distribution:
         """The law of other tensors in the same places."""

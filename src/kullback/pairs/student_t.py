@@ -36,6 +36,7 @@ from kullback._core.special._precision import horner
 from kullback.kernels.pointwise import Pointwise
 from kullback.pairs.gamma_half_step import SERIES, half_step_difference, half_step_slope, log_half_step
 from kullback.pairs.parameters import read
+from kullback.pairs.programs_first import programs_first
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.pairs.relative_factor import is_known
@@ -80,6 +81,7 @@ class _Pair(NamedTuple):
     method="integral",
     source="Frullani: ∫(E e^(−κtgY₀) − E e^(−tgY))dt/t; near equality ∫p·φ(log q/p)",
 )
+@programs_first
 def kl_student_t_student_t(p: StudentT, q: StudentT) -> tuple[Tensor, Tensor]:
     """Both forms by the trapezoidal rule; the error is the difference from every other node."""
     df_p, loc_p, scale_p = read(p, "df", "loc", "scale")

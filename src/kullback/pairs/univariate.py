@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,6 +30,7 @@ from kullback.pairs.densities.log_ratio import closable, ratio_of
 from kullback.pairs.densities.meeting import log_weight as _log_weight
 from kullback.pairs.densities.meeting import seen_from
 from kullback.pairs.densities.nesting import as_mixture
+from kullback.pairs.densities.parameter_table import Again, Attached, is_followed
 from kullback.pairs.densities.placing import sharpness
 from kullback.pairs.densities.programs import Layout, Programs, programs_for
 from kullback.pairs.dispatch import infinite_everywhere
@@ -80,72 +82,129 @@ def _by_operations(p: Distribution, q: Distribution, some: Tensor | None) -> tup
     return found[0], found[1]
 
 
+class _Part(NamedTuple):
+    """What programs know of some elements.
+
+    Attributes:
+        value: The divergence.
+        error: Its error.
+        lost: Which of the elements no program holds.
+        slopes: Derivatives by the inputs, with a column for each element or component; None if there are none.
+    """
+
+    value: Tensor
+    error: Tensor
+    lost: Tensor
+    slopes: Tensor | None
+
+
 def _by_programs(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor] | None:
-    """Value and error by recorded programs; None where there are none, or derivatives are asked for."""
-    batch = joint_shape(p.batch_shape, q.batch_shape)
-    first = programs_for(p, q, first_order, size_of_p, follow_q=False)
-    layout = None if first is None or 0 in batch else first.layout(p, q, batch)
-    if first is None or layout is None:
+    """Value and error by recorded programs; None where there are none."""
+    found = by_programs(p, q, lambda p, q: _by_operations(p, q, None)[0])
+    if found is None:
         return None
-    wanted = layout.infinite == 0
-    if layout.foreseen is not None:
-        wanted &= layout.foreseen
-    if bool(wanted.all()):
-        elements = None
-        value, error, lost = _finite_by_programs(p, q, first, layout, None)
-    else:
-        elements = wanted.nonzero().squeeze(-1)
-        value, error = torch.full_like(layout.infinite, math.inf), torch.zeros_like(layout.infinite)
-        lost = torch.zeros_like(wanted) if layout.foreseen is None else ~layout.foreseen
-        if len(elements):
-            some = _finite_by_programs(p, q, first, layout, elements)
-            value, error = (
-                whole.index_copy(0, elements, part) for whole, part in zip((value, error), some, strict=False)
-            )
-            lost = lost.index_copy(0, elements, some[2])
+    value, error, lost = found
     if bool(lost.any()):
         if bool(lost.all()):
             return None
         index = lost.nonzero().squeeze(-1)
         pairs = zip((value, error), _by_operations(p, q, index), strict=True)
         value, error = (whole.index_copy(0, index, part) for whole, part in pairs)
+    batch = joint_shape(p.batch_shape, q.batch_shape)
     return value.reshape(batch), error.reshape(batch)
 
 
+def by_programs(p: Distribution, q: Distribution, again: Again | None = None) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Value, error and which elements no program holds, flat; None where there are none.
+
+    Args:
+        p: The first law.
+        q: The second.
+        again: The value by torch's operations, for derivatives of derivatives; None if there are no derivatives, and
+            laws that are close are somebody else's.
+    """
+    batch, followed = joint_shape(p.batch_shape, q.batch_shape), is_followed(p, q)
+    first = programs_for(p, q, first_order, size_of_p, follow_q=False, followed=followed)
+    layout = None if first is None or 0 in batch else first.layout(p, q, batch)
+    if first is None or layout is None:
+        return None
+    wanted = layout.infinite == 0
+    if layout.foreseen is not None:
+        wanted &= layout.foreseen
+    elements = None if bool(wanted.all()) else wanted.nonzero().squeeze(-1)
+    with torch.no_grad():
+        if elements is None:
+            found = _finite_by_programs(p, q, first, layout, None, closely=again is not None)
+        else:
+            lost = torch.zeros_like(wanted) if layout.foreseen is None else ~layout.foreseen
+            slopes = torch.zeros(len(layout.filled.inputs), layout.filled.table.shape[1], dtype=torch.float64)
+            whole = torch.full_like(layout.infinite, math.inf), torch.zeros_like(layout.infinite)
+            found = _Part(*whole, lost, slopes if followed else None)
+            if len(elements):
+                some = _finite_by_programs(p, q, first, layout, elements, closely=again is not None)
+                found = _placed(found, some, elements, layout.filled.components)
+    value, error, lost, slopes_found = found
+    if slopes_found is not None and again is not None and not bool(lost.all()):
+        value = Attached(layout.filled, slopes_found, (p, q), again).to(value)
+    return value, error, lost
+
+
+def _placed(whole: _Part, part: _Part, index: Tensor, components: int) -> _Part:
+    """The whole with a part of it at some elements."""
+    columns = index if components == 1 else (index.unsqueeze(-1) * components + torch.arange(components)).flatten()
+    slopes = None
+    if whole.slopes is not None and part.slopes is not None:
+        slopes = whole.slopes.index_copy(1, columns, part.slopes)
+    value, error, lost = (a.index_copy(0, index, b) for a, b in zip(whole[:3], part[:3], strict=True))
+    return _Part(value, error, lost, slopes)
+
+
 def _finite_by_programs(
-    p: Distribution, q: Distribution, first: Programs, layout: Layout, elements: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Value and error of the elements with an index, or all; and which of them no program holds."""
+    p: Distribution, q: Distribution, first: Programs, layout: Layout, elements: Tensor | None, *, closely: bool
+) -> _Part:
+    """The elements with an index, or all, and of those that are close only with `closely`."""
     plain = first.integral(layout, elements)
-    value, error = plain.value, plain.error + ROUNDING * plain.noise
-    lost = (plain.state > 1) | value.isnan()
+    value, error, slopes = plain.value, plain.error + ROUNDING * plain.noise, plain.slopes
+    lost = _is_lost(plain)
     same = layout.same if elements is None else layout.same.index_select(0, elements)
     near = _near(plain, error) & ~lost
     # The second form by programs does not know what p leaves out of q.
-    lost = lost | (near & (same == 0)) if as_mixture(p) is None else lost | near
+    lost = lost | (near & (same == 0)) if closely and as_mixture(p) is None else lost | near
     near = near & ~lost
+    found = _Part(value, error, lost, slopes)
     if bool(near.any()):
         close = near.nonzero().squeeze(-1)
-        index = close if elements is None else elements[close]
-        found = _close_by_programs(p, q, index)
-        if found is None:
-            lost = lost | near
-        else:
-            steep = sharpness(pieces_of(p, q, index))
-            value = value.index_copy(0, close, found.value)
-            error = error.index_copy(0, close, second_error(found, steep))
-            lost = lost.index_copy(0, close, (found.state > 1) | found.value.isnan())
+        part = _close_by_programs(p, q, close if elements is None else elements[close], followed=slopes is not None)
+        found = found._replace(lost=lost | near) if part is None else _placed(found, part, close, 1)
+    value, error, lost, slopes = found
     infinite = value > _HUGE
-    return torch.where(infinite, math.inf, value.clamp_min(0.0)), torch.where(infinite, 0.0, error), lost
+    if slopes is not None:
+        nothing = infinite | lost | (value < 0)
+        components = layout.filled.components
+        if components > 1:
+            nothing = nothing.unsqueeze(-1).expand(-1, components).reshape(-1)
+        slopes = torch.where(nothing, 0.0, slopes)
+    value = torch.where(infinite, math.inf, value.clamp_min(0.0))
+    return _Part(value, torch.where(infinite, 0.0, error), lost, slopes)
 
 
-def _close_by_programs(p: Distribution, q: Distribution, elements: Tensor) -> Found | None:
+def _is_lost(found: Found) -> Tensor:
+    """Where no program holds."""
+    lost = (found.state > 1) | found.value.isnan()
+    if found.slopes is not None:
+        lost = lost | found.slopes.isnan().any(0).reshape(len(lost), -1).any(-1)
+    return lost
+
+
+def _close_by_programs(p: Distribution, q: Distribution, elements: Tensor, *, followed: bool) -> _Part | None:
     """The second form of these elements; None if there is no program of it."""
-    second = programs_for(p, q, second_order, size_of_both, follow_q=True, closely=closable(p, q))
+    second = programs_for(p, q, second_order, size_of_both, follow_q=True, closely=closable(p, q), followed=followed)
     layout = None if second is None else second.layout(p, q, joint_shape(p.batch_shape, q.batch_shape))
     if second is None or layout is None or layout.foreseen is not None:
         return None
-    return second.integral(layout, elements)
+    found = second.integral(layout, elements)
+    steep = sharpness(pieces_of(p, q, elements))
+    return _Part(found.value, second_error(found, steep), _is_lost(found), found.slopes)
 
 
 size_of_p = functools.partial(log_size_of, follow_q=False)

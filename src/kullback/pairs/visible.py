@@ -39,6 +39,11 @@ def surely(mask: Tensor) -> bool:
     return bool(mask.all()) if recorder is None else recorder.assume(mask)
 
 
+def here(mask: Tensor) -> bool:
+    """Whether the mask is known to hold everywhere in these tensors; False in a recording, which is for others, too."""
+    return not hidden() and _assuming() is None and bool(mask.all())
+
+
 def at_most(values: Tensor, bound: float) -> bool:
     """Whether every number is known to be at most the bound; False where nobody can know, or one is NaN."""
     if hidden():

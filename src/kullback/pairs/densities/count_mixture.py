@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from torch.distributions import Distribution, MixtureSameFamily
 
 from kullback.pairs.densities import counts
 from kullback.pairs.densities.counts import CountLaw
+from kullback.pairs.densities.joined import log_sum
 from kullback.pairs.densities.nesting import flat
 from kullback.pairs.densities.reading import Given, Lift, component_lift
 
@@ -61,3 +63,13 @@ def _describe_mixture(mixture: MixtureSameFamily, lift: Lift) -> CountLaw:
     upper = torch.where(log_share == -math.inf, 0.0, part.upper).amax(-2)
     marks = [pair for mean, deviation in part.marks for pair in zip(mean.unbind(-2), deviation.unbind(-2), strict=True)]
     return CountLaw(log_pmf, upper, marks, part.size)
+
+
+def joined_counts(parts: Sequence[CountLaw], log_shares: Sequence[Tensor]) -> CountLaw:
+    """The law of a mixture whose components are given one by one, by operations on numbers only; see `joined`."""
+
+    def log_pmf(k: Tensor, lost: Tensor | None = None) -> Tensor:
+        return log_sum([share + part.log_pmf(k, lost) for share, part in zip(log_shares, parts, strict=True)])
+
+    ends = [torch.where(share == -math.inf, 0.0, part.upper) for share, part in zip(log_shares, parts, strict=True)]
+    return CountLaw(log_pmf, functools.reduce(torch.maximum, ends), [mark for part in parts for mark in part.marks])

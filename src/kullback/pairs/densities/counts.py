@@ -118,10 +118,12 @@ def describe_negative_binomial(given: Given) -> CountLaw:
     log_failure, rest = inner.flip().log_success(), stirling_rest(r)
     mean = r * success / failure
     plain = at_most(mean + r, _PLAIN)
-    # k − n·p = (1 − p)·(k − c) + c·(1 − p) − r·p around a count c near the mean; 1 − p with its rounding.
-    centre = torch.where(mean < _WHOLE, mean.detach().round(), 0.0)
-    lost = 0.0 if inner.logits else (1 - failure.detach()) - success.detach()
-    start = _excess(centre, failure, r, success, centre * lost)
+    centre = start = torch.zeros_like(mean)
+    if not plain:
+        # k − n·p = (1 − p)·(k − c) + c·(1 − p) − r·p around a count c near the mean; 1 − p with its rounding.
+        centre = torch.where(mean < _WHOLE, mean.detach().round(), 0.0)
+        lost = 0.0 if inner.logits else (1 - failure.detach()) - success.detach()
+        start = _excess(centre, failure, r, success, centre * lost)
 
     def log_pmf(k: Tensor, lost: Tensor | None = None) -> Tensor:
         some = torch.where(k > 0, k, 1.0)
@@ -148,8 +150,10 @@ def describe_binomial(given: Given) -> CountLaw:
     log_success, log_failure = inner.log_success(), inner.flip().log_success()
     rest = stirling_rest(n.clamp_min(1.0))
     plain = at_most(n, _PLAIN)
-    centre = (n * success).detach().round()
-    start = _excess(centre, torch.ones_like(centre), n, success)
+    centre = start = torch.zeros_like(success)
+    if not plain:
+        centre = (n * success).detach().round()
+        start = _excess(centre, torch.ones_like(centre), n, success)
 
     def log_pmf(k: Tensor, lost: Tensor | None = None) -> Tensor:
         middle = (k > 0) & (k < n)

@@ -29,13 +29,13 @@ def joined_law(parts: Sequence[Law], log_shares: Sequence[Tensor]) -> Law:
         densities = [part.log_density(point) for part in parts]
         outside = [outside_of(part, point) for part in parts]
         if densities[0].log_drop is None and outside[0] is None:
-            return LogDensity(_log_sum([share + f.total() for share, f in zip(log_shares, densities, strict=True)]))
+            return LogDensity(log_sum([share + f.total() for share, f in zip(log_shares, densities, strict=True)]))
         found = [_with_drop(one, beyond) for one, beyond in zip(densities, outside, strict=True)]
         # What every component drops by is left out of the sum, so that its logarithm exists.
         levels, drops, log_drops = ([one[i] for one in found] for i in range(3))
         least, log_least = (_chosen(part, log_shares, torch.minimum, math.inf) for part in (drops, log_drops))
         inner = [share + level - (drop - least) for share, level, drop in zip(log_shares, levels, drops, strict=True)]
-        return LogDensity(_log_sum(inner), least, log_least)
+        return LogDensity(log_sum(inner), least, log_least)
 
     return Law(
         first.chart,
@@ -51,8 +51,9 @@ def joined_law(parts: Sequence[Law], log_shares: Sequence[Tensor]) -> Law:
     )
 
 
-def _log_sum(terms: Sequence[Tensor]) -> Tensor:
-    top = functools.reduce(torch.maximum, terms)
+def log_sum(terms: Sequence[Tensor]) -> Tensor:
+    """The logarithm of a sum of exponentials."""
+    top = functools.reduce(torch.maximum, [term.detach() for term in terms])
     safe = torch.where(top == -math.inf, 0.0, top)
     total = functools.reduce(torch.add, [torch.exp(term - safe) for term in terms])
     return torch.where(top == -math.inf, -math.inf, safe + torch.log(torch.where(total > 0, total, 1.0)))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from kullback.pairs.visible import at_most, surely
+from kullback.pairs.visible import at_most, here, surely
 
 # Offsets are capped at e^230, whose square is representable; their logarithms are not.
 CAP = 230.0
@@ -131,10 +131,10 @@ class Point(NamedTuple):
         if not gap.requires_grad:
             if surely(gap == 0):
                 return log
-            if surely(apart):
+            if here(apart):
                 return torch.logaddexp(torch.log(gap), log)
         nearer = log
-        if gap.requires_grad or not surely(gap >= 0):
+        if gap.requires_grad or not here(gap >= 0):
             # An end inside the known one is as much nearer; log(d + gap) has the slope 1/d where the two touch.
             share = torch.where(apart, 0.0, gap) * torch.exp(-log.clamp_min(-CAP))
             inside = share > -1

@@ -18,44 +18,41 @@ from torch.distributions.transforms import Transform, _InverseTransform
 
 from kullback.integrate.recorded import Found, Placed, RecordedIntegral
 from kullback.kernels import native
-from kullback.kernels.levels import is_plain
-from kullback.kernels.program import MOST, TooLargeError
+from kullback.kernels.program import TooLargeError
 from kullback.kernels.recorder import LENGTH, RefusedError
 from kullback.pairs.densities.describe import in_family
 from kullback.pairs.densities.inclusion import outside, same_ends
 from kullback.pairs.densities.log_ratio import close_ratio
 from kullback.pairs.densities.nesting import as_mixture
+from kullback.pairs.densities.parameter_table import Filled, ParameterTable
 from kullback.pairs.densities.placing import Pieces, Sample, evaluate, located
 from kullback.pairs.densities.point import Point
 from kullback.pairs.densities.sides import MixedSide, OneOf, Side, columns_of, side_of
 from kullback.pairs.densities.transformed import FOLLOWED
-from kullback.pairs.densities.watch import Points, Split, Watch, cut, guarded
-from kullback.pairs.parameters import gives_logits, working
+from kullback.pairs.densities.watch import Points, Split, Watch, guarded
+from kullback.pairs.parameters import gives_logits
 
 Integrand = Callable[[Sample], Tensor]
 # How many times in a row a plain form must have failed at least before it is not tried any more.
 _MEMORY = 8
 # Structures with numbers in them are recorded when they were seen this often, and not more of them than this.
 _RARE, _MOST_SIGHTS = 4, 256
-_OWN = 2  # the side whose parameters have a dimension of components
 
 
 class Layout(NamedTuple):
     """What the parameters say, one column per element, or per component of it.
 
     Attributes:
-        table: Places of marks in the coordinate of the nodes, their widths, kinks, and what programs take.
+        filled: Places of marks in the coordinate of the nodes, their widths, kinks, and what programs take.
         infinite: 1 where the integral is infinite by its ends or tails, else 0.
         same: 1 where both supports agree, else 0.
         foreseen: Whether what held in the example holds here; None if it does everywhere.
-        components: How many columns each element has: the components of a mixture p, or 1.
     """
 
-    table: Tensor
+    filled: Filled
     infinite: Tensor
     same: Tensor
     foreseen: Tensor | None
-    components: int
 
 
 class Programs:
@@ -68,6 +65,7 @@ class Programs:
         log_size: How large that may be.
         follow_q: Whether the integrand is of the size of q, too.
         closely: Whether it is told log-ratios that are made of differences of parameters.
+        followed: Whether its derivatives by the parameters are integrated, too.
     """
 
     def __init__(
@@ -79,6 +77,7 @@ class Programs:
         *,
         follow_q: bool,
         closely: bool,
+        followed: bool,
     ) -> None:
         mixed = isinstance(p, MixtureSameFamily)
         own = OneOf(p) if isinstance(p, MixtureSameFamily) else None
@@ -87,7 +86,7 @@ class Programs:
         inputs = columns_of(sides)
         y = torch.linspace(-2.0, 2.0, LENGTH, dtype=torch.float64).unsqueeze(-1)
         weight = torch.zeros_like(y)
-        with torch.no_grad(), Watch() as watch:
+        with torch.set_grad_enabled(followed), Watch() as watch:
             for tensor in (*leaves, y, weight):
                 watch.input(tensor)
             laws = [side.describe(_lift) for side in sides]
@@ -96,6 +95,10 @@ class Programs:
             pieces = Pieces(laws[0], laws[1], laws[-1 if mixed else 0], share, frozen=True, log_ratio=ratio)
             if laws[0].unsure or laws[1].unsure:
                 raise RefusedError("a map that is known by its values only")
+            if followed and any(
+                isinstance(side, MixedSide) and law.moving for side, law in zip(sides, laws, strict=True)
+            ):
+                raise RefusedError("a density that jumps where a parameter says")
             centres, widths = located(pieces, follow_q=follow_q)
             kinks = pieces.kinks()
             zero, one = torch.zeros_like(y), torch.ones_like(y)
@@ -107,6 +110,7 @@ class Programs:
             sample = evaluate(pieces, y, weight)
             sizes, argument = log_size(sample), sample.log_p - sample.log_q.total()
             careful = _terms(sample, integrand)
+            slopes = watch.slopes(careful[0], leaves) if followed else None
             in_general = list(watch.guards)
             watch.optimistic = True
             plain = _terms(evaluate(pieces, y, weight), integrand)
@@ -122,62 +126,46 @@ class Programs:
                 Split(graph, guarded(graph, _firsts(watch, plain), watch.guards), at),
                 Split(graph, guarded(graph, _firsts(watch, careful), in_general), at),
             ]
+            if slopes is not None:
+                parts.append(Split(graph, guarded(graph, slopes, in_general), at))
         self._lead = 0
         self._facts = len(facts)
         needs = list(dict.fromkeys(node for part in parts for node in part.needs))
         place = {n: self._facts + i for i, n in enumerate(needs)}
         placed = [Placed(part.program, [place[node] for node in part.needs]) for part in parts]
-        self._integral = RecordedIntegral(*placed, marks=self.marks, kinks=self.kinks, follows=follow_q)
-        every = [*facts, *needs]
-        used = [node for node in graph.needed(every) if graph.nodes[node][0] == "input"]
-        self._layout = [cut(graph, every[i : i + MOST], used) for i in range(0, len(every), MOST)]
-        self._rows = len(every)
-        self._get = [inputs[graph.nodes[node][1]] for node in used]
-        self._mixed = mixed
+        self._integral = RecordedIntegral(
+            *placed[:3], marks=self.marks, kinks=self.kinks, follows=follow_q, slopes=placed[3] if followed else None
+        )
+        self._table = ParameterTable(graph, [*facts, *needs], inputs, mixed=mixed, followed=followed)
 
     def layout(self, p: Distribution, q: Distribution, batch: torch.Size) -> Layout | None:
         """What the parameters say; None if they are not ordinary tensors."""
-        sides = p, q, p
-        tensors = [get(sides[at]) for at, get in self._get]
-        followed = torch.is_grad_enabled()
-        if any(not is_plain(tensor) or (followed and tensor.requires_grad) for tensor in tensors):
+        filled = self._table.fill(p, q, batch)
+        if filled is None:
             return None
-        components = p.component_distribution.batch_shape[-1] if isinstance(p, MixtureSameFamily) else 1
-        if self._mixed:
-            batch = torch.Size([*batch, components])
-            tensors = [t if at == _OWN else t.unsqueeze(-1) for t, (at, _) in zip(tensors, self._get, strict=True)]
-        flat = [working(tensor).expand(batch).reshape(-1) for tensor in tensors]
-        count = flat[0].shape[0]
-        operands = [number for tensor in flat for number in (tensor.data_ptr(), 0, tensor.stride(0))]
-        table = flat[0].new_empty(self._rows, count)
-        begin, step = table.data_ptr(), 8 * count
-        for program in self._layout:
-            program.run(
-                table.dtype, 1, count, operands, [n for k in range(program.outputs) for n in (begin + k * step, 1)]
-            )
-            begin += program.outputs * step
-        facts = table[: self._facts]
+        facts = filled.table[: self._facts]
         lost, infinite, same = facts.isnan().any(0), facts[-2], facts[-1]
-        if components > 1:
-            lost = lost.reshape(-1, components).any(-1)
-            infinite, same = (part.reshape(-1, components).amax(-1) for part in (infinite, same))
-        return Layout(table, infinite, same, ~lost if bool(lost.any()) else None, components)
+        if filled.components > 1:
+            shape = -1, filled.components
+            lost = lost.reshape(shape).any(-1)
+            infinite, same = (part.reshape(shape).amax(-1) for part in (infinite, same))
+        return Layout(filled, infinite, same, ~lost if bool(lost.any()) else None)
 
     def integral(self, layout: Layout, elements: Tensor | None) -> Found:
         """The integral of all elements, or of those with an index."""
-        count = layout.components
+        count = layout.filled.components
         columns = elements
         if elements is not None and count > 1:
             columns = (elements.unsqueeze(-1) * count + torch.arange(count)).flatten()
         # The plain form is tried first as long as it holds more often than not.
-        found = self._integral(layout.table, columns, plain_first=self._lead >= 0)
+        found = self._integral(layout.filled.table, columns, plain_first=self._lead >= 0)
         if self._lead >= 0:
             held = float((found.state == 0).sum()) * 2 > len(found.state)
             self._lead = min(self._lead + 1, _MEMORY) if held else self._lead - 1
         if count == 1:
             return found
         value, size, error, noise, state = (part.reshape(-1, count) for part in found[:5])
-        return Found(value.sum(-1), size.sum(-1), error.sum(-1), noise.sum(-1), state.amax(-1), None)
+        return Found(value.sum(-1), size.sum(-1), error.sum(-1), noise.sum(-1), state.amax(-1), found.slopes)
 
 
 def _close_ratio(sides: Sequence[Side | MixedSide | OneOf]) -> Callable[[Point], Tensor]:
@@ -228,24 +216,25 @@ def programs_for(
     *,
     follow_q: bool,
     closely: bool = False,
+    followed: bool = False,
 ) -> Programs | None:
     """The programs for two objects; None if there are none."""
-    sides = _structure(p), _structure(q)
+    sides = structure(p), structure(q)
     if sides[0] is None or sides[1] is None or native.library() is None:
         return None
-    key = (*sides, integrand)
+    key = (*sides, integrand, followed)
     if key not in _known:
         if "Constant(" in repr(sides) and not _worthwhile(key):
             return None
         try:
             with torch.inference_mode(mode=False):
-                _known[key] = Programs(p, q, integrand, log_size, follow_q=follow_q, closely=closely)
+                _known[key] = Programs(p, q, integrand, log_size, follow_q=follow_q, closely=closely, followed=followed)
         except (RefusedError, TooLargeError):
             _known[key] = None
     return _known[key]
 
 
-def _structure(distribution: Distribution) -> tuple[object, ...] | None:
+def structure(distribution: Distribution) -> tuple[object, ...] | None:
     """What a description depends on besides parameters."""
     if in_family(distribution):
         return type(distribution), gives_logits(distribution)
@@ -253,7 +242,7 @@ def _structure(distribution: Distribution) -> tuple[object, ...] | None:
         return _structure_of_mixture(distribution)
     if type(distribution) is not TransformedDistribution or as_mixture(distribution) is not None:
         return None
-    base = _structure(distribution.base_dist)
+    base = structure(distribution.base_dist)
     if base is None:
         return None
     maps = [_structure_of_map(transform) for transform in distribution.transforms]
@@ -262,7 +251,7 @@ def _structure(distribution: Distribution) -> tuple[object, ...] | None:
 
 def _structure_of_mixture(mixture: MixtureSameFamily) -> tuple[object, ...] | None:
     component = mixture.component_distribution
-    inner = _structure(component) if in_family(component) and not component.event_shape else None
+    inner = structure(component) if in_family(component) and not component.event_shape else None
     return None if inner is None else (MixtureSameFamily, component.batch_shape[-1], inner)
 
 

@@ -50,15 +50,20 @@ class Side:
 
 
 class MixedSide:
-    """A mixture of laws that are none; see `Side`."""
+    """A mixture of laws that are none; see `Side`.
+
+    Attributes:
+        parts: The components.
+        shares: Leaves of their log-shares.
+    """
 
     def __init__(self, mixture: MixtureSameFamily) -> None:
         component = mixture.component_distribution
         shares = log_shares(mixture).reshape(-1, component.batch_shape[-1])[0].tolist()
-        self._parts = [Side(_one(component, k)) for k in range(len(shares))]
-        self._shares = [torch.full((LENGTH,), share, dtype=torch.float64) for share in shares]
+        self.parts = [Side(_one(component, k)) for k in range(len(shares))]
+        self.shares = [torch.full((LENGTH,), share, dtype=torch.float64, requires_grad=True) for share in shares]
         self.leaves, self.getters = list[Tensor](), list[Get]()
-        for k, (part, share) in enumerate(zip(self._parts, self._shares, strict=True)):
+        for k, (part, share) in enumerate(zip(self.parts, self.shares, strict=True)):
             if any(leaf.dim() > 1 for leaf in part.leaves):
                 raise RefusedError("a component with vectors for parameters")
             self.leaves += [*part.leaves, share]
@@ -66,7 +71,7 @@ class MixedSide:
 
     def describe(self, lift: Lift) -> Law:
         """What integrals see."""
-        return joined_law([part.describe(lift) for part in self._parts], [lift(share) for share in self._shares])
+        return joined_law([part.describe(lift) for part in self.parts], [lift(share) for share in self.shares])
 
 
 class OneOf:
@@ -78,7 +83,7 @@ class OneOf:
 
     def __init__(self, mixture: MixtureSameFamily) -> None:
         part = Side(_one(mixture.component_distribution, 0))
-        self._part, self.log_share = part, torch.zeros(LENGTH, dtype=torch.float64)
+        self._part, self.log_share = part, torch.zeros(LENGTH, dtype=torch.float64, requires_grad=True)
         self.leaves = [*part.leaves, self.log_share]
         self.getters: list[Get] = [*(_OfComponent(get, None) for get in part.getters), _ShareOf(None)]
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from kullback.kernels.graph import Graph
 from kullback.kernels.program import MOST, Packed, TooLargeError
-from kullback.kernels.recorder import LENGTH, Recorder, RefusedError
+from kullback.kernels.recorder import LENGTH, Recorder, RefusedError, Value
 from kullback.pairs.visible import Assuming
 
 _WIDEST = 96
@@ -61,10 +62,43 @@ class Watch(Recorder, Assuming):  # type: ignore[no-untyped-call]
         )
         self._keep(result, found if result.dim() == 2 else found[0])
 
+    def note_slopes(self, op: Any, grad: Tensor, tensors: Sequence[Tensor], found: Sequence[Tensor | None]) -> None:
+        """Record the gradients that a native op returned, column by column."""
+        values = [self.columns(tensor) for tensor in (grad, *tensors)]
+        count = max(len(value) for value in values)
+        for slope, result in zip(op.slopes, found, strict=True):
+            if result is None:
+                continue
+            if result.dim() == 2 and result.shape[1] != count:
+                raise RefusedError("a sum of derivatives")
+            nodes = tuple(
+                self.graph.add(f"special:{slope}", *(value[k % len(value)] for value in values)) for k in range(count)
+            )
+            self._keep(result, nodes if result.dim() == 2 else nodes[0])
+
+    def slopes(self, value: Tensor, leaves: Sequence[Tensor]) -> list[int]:
+        """The derivatives of a value by every column of the leaves."""
+        weight = torch.ones_like(value)
+        total = self.run_unseen(_dot, value, weight)
+        found = torch.autograd.grad(total, leaves, allow_unused=True, retain_graph=True)
+        nodes: list[int] = []
+        for slope, leaf in zip(found, leaves, strict=True):
+            columns = self.columns(torch.zeros_like(leaf) if slope is None else slope)
+            nodes += columns * (leaf.shape[1] if leaf.dim() == 2 and len(columns) == 1 else 1)
+        return nodes
+
+    def _keep(self, tensor: Tensor, value: Value) -> None:
+        single = tensor.dim() < 2 and isinstance(value, tuple) and len(value) == 1
+        super()._keep(tensor, value[0] if single and isinstance(value, tuple) else value)
+
     def columns(self, tensor: Tensor) -> list[int]:
         """The nodes along the last dimension."""
         value = self.node(tensor)
         return list(value) if isinstance(value, tuple) else [value]
+
+
+def _dot(x: Tensor, y: Tensor) -> Tensor:
+    return (x * y).sum()
 
 
 class Points(NamedTuple):
