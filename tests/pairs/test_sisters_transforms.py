@@ -137,3 +137,16 @@ def test_distances_have_no_gradient_at_equality() -> None:
         (gradient,) = torch.autograd.grad(value, loc)
         assert math.isfinite(gradient.item())
         assert abs(gradient.item()) < 1e-12
+
+
+@pytest.mark.skipif(not hasattr(d, "GeneralizedPareto"), reason="newer than this torch")
+def test_gradients_against_an_end_at_infinity() -> None:
+    """Of Rényi's divergence to the parameters of the other law, by differences."""
+
+    def f(*given: Tensor) -> Tensor:
+        return kb.renyi(d.GeneralizedPareto(*given[:3]), d.InverseGamma(*given[3:]), alpha=0.7)
+
+    at = tuple(torch.tensor(v, dtype=torch.float64) for v in (0.7, 0.15, 0.34, 29.0, 0.4))
+    variables = tuple(x.clone().requires_grad_() for x in at)
+    got = torch.autograd.grad(f(*variables), variables)
+    assert [g.item() for g in got] == pytest.approx(slopes(f, at, 1e-4), rel=1e-6)

@@ -70,7 +70,8 @@ def _everywhere(law: Law, other: Law) -> Law:
 
     # An end is the edge of a panel. A mark of no width costs a ladder down to it, for which fixed panels are too few.
     marks = [] if hidden() else [_mark_at(end) for end, _ in ends]
-    kinks = (*law.kinks, *(end for end, _ in ends))
+    # One at infinity would be the edge of no panel, and its coordinate has no derivative.
+    kinks = (*law.kinks, *(torch.where(end.isfinite(), end, 0.0) for end, _ in ends))
     return law._replace(log_density=log_density, kinks=kinks, marks=[*law.marks, *marks])
 
 

@@ -84,8 +84,9 @@ def _each(mark: Mark) -> list[Mark]:
 
 
 def _moving_ends(part: Law) -> list[Tensor]:
-    """Ends that differ between components."""
-    return [end for end in (part.lower, part.upper) if part.moving and isinstance(end, Tensor)]
+    """Ends that differ between components; a number where one is at infinity, whose place has no derivative."""
+    ends = [end for end in (part.lower, part.upper) if part.moving and isinstance(end, Tensor)]
+    return [torch.where(end.isfinite(), end, 0.0) for end in ends]
 
 
 def outside_of(part: Law, point: Point) -> Tensor | None:
