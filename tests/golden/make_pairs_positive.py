@@ -247,7 +247,7 @@ Q = {
     "Normal": [(0.5, 1.2), (2.7, 1e-3), (-3.0, 1e25)],
     "Weibull": [(1.1, 0.8), (3.0, 9.0), (1e20, 0.3)],
 }
-# Where two families are close: Gaussian-like on the logarithmic axis, or nearly exponential.
+# Where two families are close, Gaussian-like on the logarithmic axis or nearly exponential, or terms far apart cancel.
 CLOSE = {
     ("Beta", "InverseGamma"): [((1e4, 1e4), (2.02e4, 1e4)), ((3e4, 1e2), (2e2, 1.98e2))],
     ("Beta", "LogNormal"): [((1e6, 1e6), (-0.6931471805599453, 7e-4)), ((1e3, 1e3), (-0.7, 0.02))],
@@ -264,7 +264,8 @@ CLOSE = {
     ("LogNormal", "InverseGamma"): [((0.0, 1e-3), (1e6, 1e6)), ((1.0, 1e-2), (1.01e4, 2.7e4))],
     ("LogNormal", "Normal"): [((0.0, 1e-3), (1.0, 1e-3)), ((0.0, 1e-7), (1.0, 1e-7))],
     ("FisherSnedecor", "LogNormal"): [((2e6, 2e6), (0.0, 1.5e-3))],
-    ("FisherSnedecor", "Normal"): [((2e6, 2e6), (1.0, 1.5e-3))],
+    ("FisherSnedecor", "HalfNormal"): [((2.5e-3, 5.5e9), (14.5,)), ((1.4e-5, 2e6), (3.8e-3,))],
+    ("FisherSnedecor", "Normal"): [((2e6, 2e6), (1.0, 1.5e-3)), ((3.2e-6, 1.3e4), (-0.02, 0.7))],
     ("Weibull", "Exponential"): [((0.5, 1.0 + s), (2.0 - s,)) for s in (1e-2, -1e-5, 1e-9, 1e-12)],
     ("Weibull", "Normal"): [((1.0, 3.6), (0.9, 0.28))],
 }

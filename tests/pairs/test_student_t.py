@@ -194,7 +194,7 @@ def test_few_degrees_of_freedom_and_scales_far_apart(p: list[float], q: list[flo
 def test_slopes_far_apart_and_when_only_the_locations_differ(
     p: list[float], q: list[float], expected: float, slopes: tuple[float, ...]
 ) -> None:
-    """Far out cosh w overflows; beside a narrow q the derivative has a pole; many degrees of freedom and a shift alone move little."""
+    """Far out cosh w overflows; beside a narrow q there is a pole; many degrees of freedom or a shift move little."""
     of_p, of_q = ([x.requires_grad_() for x in double(*side)] for side in (p, q))
     value = kl_divergence(StudentT(*of_p), StudentT(*of_q))  # noqa: F405
     value.backward()

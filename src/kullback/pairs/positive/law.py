@@ -19,7 +19,7 @@ from torch import Tensor
 from kullback._core.gauss_legendre import gauss_legendre
 from kullback.kernels.recorder import active_recorder
 from kullback.pairs.ratios import log_ratio
-from kullback.special import binet, expm1mx, lgamma_bregman, log1mexp
+from kullback.special import binet, expm1mx, lgamma_bregman, log1mexp, log1pmx
 
 # Within this distance, relative to a, the excess of log Γ is an integral of ψ'; fourteen nodes leave (3 − √8)²⁸ = 4e-22
 # of it times what the double pole adds.
@@ -116,9 +116,16 @@ def _integrand(a: Tensor, w: Tensor, time: Tensor | float) -> Tensor:
 
 
 def lgamma_rise(a: Tensor, step: Tensor) -> Tensor:
-    """Log Γ(a + s) − log Γ(a) − s·log a by Stirling's formula with Binet's remainder; 0 where s ≤ −a."""
+    """Log Γ(a + s) − log Γ(a) − s·log a by Stirling's formula with Binet's remainder; 0 where s ≤ −a.
+
+    For small w = s/a the s in (a + s − ½)·log(1 + w) − s cancels, and (s − ½)·w + (a + s − ½)·(log(1 + w) − w) is left.
+    """
     stop = torch.where(step > -a, a + step, a)
-    return (stop - 0.5) * log_ratio(stop, a) - (stop - a) + binet(stop) - binet(a)
+    near = (step / a).abs() <= _NEAR
+    w = torch.where(near, step, 0.0) / a
+    close = (step - 0.5) * w + (stop - 0.5) * log1pmx(w)
+    apart = (stop - 0.5) * log_ratio(stop, a) - (stop - a)
+    return torch.where(near, close, apart) + (binet(stop) - binet(a))
 
 
 def log_expm1_ratio(x: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch.distributions import Distribution
 from kullback.pairs.parameters import read
 from kullback.pairs.positive.law import Excess, LogLaw, excess_of, lgamma_excess, lgamma_rise
 from kullback.pairs.positive.uniform_law import of_uniform
-from kullback.pairs.ratios import log_ratio
+from kullback.pairs.ratios import log_ratio, share
 from kullback.special import binet, digamma, log1pmx, trigamma
 
 _HALF_LOG_TAU = math.log(2 * math.pi) / 2
@@ -124,7 +124,7 @@ def of_odds(a: Tensor, b: Tensor, log_unit: Tensor) -> LogLaw:
 
     H(y) = log B(a,b) − aψ(a) − bψ(b) + (a+b)ψ(a+b) and ψ(x) − log x = −1/(2x) + R'(x).
     """
-    share_a, share_b = b / (a + b), a / (a + b)
+    share_a, share_b = share(b, a), share(a, b)
 
     def excess(c: Tensor) -> Excess:
         up, down = lgamma_excess(a, c), lgamma_excess(b, -c)

@@ -30,7 +30,7 @@ from torch.distributions import (
 )
 
 from kullback.pairs.parameters import read
-from kullback.pairs.positive.law import LogLaw, excess_of, log_expm1_ratio
+from kullback.pairs.positive.law import Excess, LogLaw, log_expm1_ratio
 from kullback.pairs.products import settled
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.roundings import Answer, rounded
@@ -129,12 +129,20 @@ def to_normal(law: LogLaw, q: Distribution) -> Answer:
     one = torch.ones_like(law.precision)
     first, second = law.excess(one), law.excess(2 * one)
     log_mean = law.mean + first.ratio / law.precision / 2
-    width = (2 * second.ratio - first.ratio) / law.precision
+    bent, bent_r = 2 * second.ratio - first.ratio, 2 * second.r - first.r
+    if law.log_moment is not None:
+        # Both excesses of a wide law nearly cancel E log x, and in D each other.
+        wide = first.ratio / law.precision / 2 > _WIDE
+        moments = law.log_moment(one), law.log_moment(2 * one)
+        log_mean = torch.where(wide, moments[0], log_mean)
+        bent = torch.where(wide, (moments[1] - 2 * moments[0]) * law.precision, bent)
+        bent_r = torch.where(wide, bent - 1, bent_r)
+    width = bent / law.precision
     finite = first.finite & second.finite & (log_mean + width / 2 < _LARGEST)
     first, second = first.where_finite(finite), second.where_finite(finite)
     precision, deviation = (torch.where(finite, x, 1.0) for x in (law.precision, law.deviation))
     log_mean = torch.where(finite, log_mean, 0.0)
-    bend = excess_of(2 * second.ratio - first.ratio)._replace(r=2 * second.r - first.r)
+    bend = Excess(bent_r, bent).where_finite(finite)
     log_bend = bend.log() + log_expm1_ratio(bend.ratio / precision)
     negentropy = (first.ratio / precision + log_bend) / 2 + law.negentropy
     log_width = 2 * (log_mean + log_ratio(deviation, scale)) + log_bend
