@@ -70,9 +70,9 @@ class _Way:
         differentiated = _differentiated(tensors)
         if p.batch_shape and not q.batch_shape and not differentiated:  # a prior made of numbers
             wide = _expanded(q, p.batch_shape)
-            value = NotImplemented if wide is None else self.short(p, wide)
-            if value is not NotImplemented:
-                return value
+            short: Tensor = NotImplemented if wide is None else self.short(p, wide)
+            if short is not NotImplemented:
+                return short
         if self._is_flat and differentiated:
             with torch.no_grad():
                 value = self.short(p, q)
