@@ -256,6 +256,31 @@ def test_many_elements_with_gradients_go_to_a_pairs_own_kernel():
     assert registry.quick[td.Laplace, td.Laplace]._known[False, False](p, q) is not None
 
 
+@pytest.mark.parametrize("law", [td.Normal, td.Gamma, td.Beta, td.Gumbel, td.Binomial, td.Bernoulli])
+def test_a_prior_of_numbers_is_answered_as_its_expansion(law):
+    many, one = (draw(0, 3, 4), draw(1, 3, 4)), (draw(2, 1)[0], draw(3, 1)[0])
+
+    def made(a, b):
+        if law is td.Binomial:
+            return law(total_count=5, probs=a / 2)
+        return law(logits=a) if law is td.Bernoulli else law(a, b)
+
+    p, q = made(*many), made(*one)
+    if law in {td.Bernoulli, td.Binomial}:
+        assert q.logits.shape == q.probs.shape == ()  # torch keeps the other one, too
+    kl_divergence(p, p)
+    for second in (q, made(*(t.float() for t in one))):
+        wanted = kl_divergence(p, made(*(t.to(torch.float64).expand(3, 4).clone() for t in one)))
+        if second is not q:
+            wanted = kl_divergence(p, second.expand((3, 4)))
+        value = kl_divergence(p, second)
+        assert value.shape == (3, 4)
+        torch.testing.assert_close(value, wanted, rtol=1e-14, atol=0)
+    leaf = one[0].clone().requires_grad_()
+    (slope,) = torch.autograd.grad(kl_divergence(p, made(leaf, one[1])).sum(), leaf)
+    assert slope.isfinite()
+
+
 INFINITE = {
     "Normal-Uniform": lambda a, b, c, d: (td.Normal(a, b), td.Uniform(c, c + d)),
     "Gamma-Pareto": lambda a, b, c, d: (td.Gamma(a, b), td.Pareto(c, d)),

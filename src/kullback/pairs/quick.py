@@ -20,7 +20,7 @@ from kullback._core.errors import KullbackError
 from kullback.kernels import native
 from kullback.kernels.levels import is_plain, tracer_active, transform_active
 from kullback.pairs import registry
-from kullback.pairs.parameters import gives_logits
+from kullback.pairs.parameters import gives_logits, made
 from kullback.pairs.recording import Answer, Recording, record
 
 Short = Callable[[Distribution, Distribution], Any]
@@ -71,14 +71,20 @@ class _Way:
 
     def __call__(self, p: Distribution, q: Distribution) -> Tensor | None:
         tensors = [get(p if i < self._of_p else q) for i, get in enumerate(self._get)]
-        if self._is_flat and _differentiated(tensors):
+        differentiated = _differentiated(tensors)
+        if p.batch_shape and not q.batch_shape and not differentiated:  # a prior made of numbers
+            wide = _expanded(q, p.batch_shape)
+            short: Tensor = NotImplemented if wide is None else self.short(p, wide)
+            if short is not NotImplemented:
+                return short
+        if self._is_flat and differentiated:
             with torch.no_grad():
                 value = self.short(p, q)
             if value is not NotImplemented:
                 return self._program.connected(value, tensors)
         if not all(map(is_plain, tensors)):
             return None
-        if self._program.forward.is_one_pair and tensors[0].numel() >= _MANY and _differentiated(tensors):
+        if self._program.forward.is_one_pair and tensors[0].numel() >= _MANY and differentiated:
             return None
         try:
             self._program.shape(tensors)
@@ -91,6 +97,17 @@ class _Way:
 
 def _differentiated(tensors: Sequence[Tensor]) -> bool:
     return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+
+
+def _expanded(d: Distribution, shape: torch.Size) -> Distribution | None:
+    """A law of single numbers as a batch of itself, which torch's own `expand` makes in tens of microseconds."""
+    state = dict(vars(d))
+    for name, value in state.items():
+        if isinstance(value, Distribution) or (isinstance(value, Tensor) and value.dim()):
+            return None
+        if isinstance(value, Tensor):
+            state[name] = value.expand(shape)
+    return made(type(d), state, shape)
 
 
 def ways_for(p: Distribution, q: Distribution) -> Ways | None:
