@@ -89,6 +89,9 @@ inline constexpr double kOffCentre = sizeof(T) == 4 ? 2e-7 : 1e-14;
 template <class T>
 inline constexpr bool kClosed = sizeof(T) == 8;
 
+// Whether some class may have more than half of p: the largest term of a scaled sum is 1, but for the rounding of its scale.
+inline bool may_have_majority(const RowStatistics& s) { return !(s.total[0] > 2.001); }
+
 // What a pass over a row found of one side: the sum of its gradient and the largest entry, before the incoming gradient
 // multiplies them.
 template <class T>
@@ -127,7 +130,7 @@ struct Balances {
 };
 
 // What a pass finds of one class for one side: what is summed to tell how well the centre is known, what is compared with that,
-// what is written, and the summed once more unless the class has more than half of p (close_row).
+// what is written, and the summed once more unless the class has more than half of p (close_row), where one may.
 template <class T>
 struct Entry {
     Vector<T> counted{}, size{}, written{}, rest{};
@@ -152,7 +155,8 @@ Balances<T> write_gradients(const RowPair<T>& row, T grad, const Writer<T>& to_p
             V sum_p{}, sum_q{}, largest_p{}, largest_q{}, rest_p{}, rest_q{};
             prefetch_group(a + i + kBlock), prefetch_group(b + i + kBlock);
 #pragma GCC unroll 4
-            for (int64_t k = i; k < i + kGroup<T>; k += Lanes<T>::kCount) {
+            for (int j = 0; j < 4; ++j) {
+                const int64_t k = i + j * Lanes<T>::kCount;
                 const Entries<T> g = of(load_lanes(a + k), load_lanes(b + k), missing_at(low, k));
                 if constexpr (kToP) {
                     sum_p += g.p.counted, largest_p = larger(magnitude_of(g.p.size), largest_p);
@@ -215,6 +219,7 @@ Balances<T> gradient_pass(const RowPair<T>& row, const RowStatistics& s, const D
     const Classes<T, kLinearP, kLinearQ> classes(s, centre);
     const Normalised<T>& is = classes.is;
     const T per_p = p_linear ? one_over_sum<T>(s, 0) : T(1), per_q = q_linear ? one_over_sum<T>(s, 1) : T(1);
+    const bool majority = kClosed<T> && may_have_majority(s);
     V most{};
     M faint{};
     Balances<T> found = write_gradients<T, kHasMask, kToP, kToQ, kLinearP, kLinearQ>(
@@ -249,7 +254,8 @@ Balances<T> gradient_pass(const RowPair<T>& row, const RowStatistics& s, const D
                     size = to_weight(is, x, y, v, missing);
                     if constexpr (kHasMask) size = in_q | ~in_p ? size : V{};
                 }
-                to.q = {g, size, q_linear ? size * per_q : g, is.p(x) > T(0.5) ? V{} : g};
+                to.q = {g, size, q_linear ? size * per_q : g};
+                if (majority) to.q.rest = is.p(x) > T(0.5) ? V{} : g;
             }
             return to;
         });
@@ -261,6 +267,7 @@ Balances<T> gradient_pass(const RowPair<T>& row, const RowStatistics& s, const D
 template <class T, bool kHasMask, bool kToP, bool kToQ>
 void close_row(const RowPair<T>& row, const RowStatistics& s, const Balances<T>& found, T grad, const Writer<T>& to_p,
                const Writer<T>& to_q, bool p_linear, bool q_linear) {
+    if (!may_have_majority(s)) return;
     constexpr double kTrace = 1e-6;
     const double rest_p = found.p.rest(), rest_q = found.q.rest();
     const bool close_p = kToP && magnitude(rest_p) < kTrace, close_q = kToQ && magnitude(rest_q) < kTrace;

@@ -35,10 +35,11 @@ struct Centre {
         return magnitude_of(v) <= unknown ? Vector<T>{} : v;
     }
 
-    // missing: what b - a lacks.
-    Vector<T> log_ratio_unless_tied(Vector<T> a, Vector<T> b, Vector<T> missing = Vector<T>{}) const {
+    // missing: what b - a lacks; nothing in a row of floats.
+    Vector<T> log_ratio_unless_tied(Vector<T> a, Vector<T> b, [[maybe_unused]] Vector<T> missing = Vector<T>{}) const {
         const Difference<Vector<T>> u = exact_difference(b, a);
-        return (u.high - high) + ((u.low + missing) - low);
+        if constexpr (sizeof(T) == 4) return (u.high - high) + (u.low - low);
+        else return (u.high - high) + ((u.low + missing) - low);
     }
 };
 
@@ -72,9 +73,9 @@ inline Vector<T> missing_at(const T* low, int64_t k) {
 template <class T>
 inline Vector<T> excess_of_q(const Normalised<T>& is, Vector<T> a, Vector<T> b, Vector<T> v) {
     const Mask<T> q_larger = v > T(0);
-    const Vector<T> scale = q_larger ? fill(is.scale_q) : fill(is.scale_p);
+    const Vector<T> origin = q_larger ? fill(Format<T>::kRound - is.scale_q) : fill(Format<T>::kRound - is.scale_p);
     const Vector<T> over = q_larger ? fill(-is.over_q) : fill(is.over_p);
-    return scaled_exp<T>(q_larger ? b : a, scale) * over * expm1_below<T>(q_larger ? -v : v);
+    return scaled_exp_from<T>(q_larger ? b : a, origin) * over * expm1_below<T>(-magnitude_of(v));
 }
 
 struct Moments {

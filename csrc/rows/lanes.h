@@ -148,10 +148,10 @@ struct Reduced {
     Vector<T> carrier, r;
 };
 
+// origin: the large number less the scale.
 template <class T>
-inline Reduced<T> reduce(Vector<T> x, Vector<T> scale) {
+inline Reduced<T> reduce(Vector<T> x, Vector<T> origin) {
     using F = Format<T>;
-    const Vector<T> origin = F::kRound - scale;
     const Vector<T> carrier = x * T(1.4426950408889634074) + origin, n = carrier - origin;
     return {carrier, (x - n * F::kLog2High) - n * F::kLog2Low};
 }
@@ -175,11 +175,16 @@ inline Vector<T> expm1_reduced(Vector<T> r) {
 // NaN. The multiple of log 2 nearest to x is taken out of x itself, exactly, and the scale out of the exponent: no difference of
 // logits is rounded. |scale| <= kLargestScale.
 template <class T>
-inline Vector<T> scaled_exp(Vector<T> x, Vector<T> scale) {
+inline Vector<T> scaled_exp_from(Vector<T> x, Vector<T> origin) {
     using F = Format<T>;
-    const Reduced<T> e = reduce<T>(x, scale);
+    const Reduced<T> e = reduce<T>(x, origin);
     const Vector<T> value = scale_by_carrier<T>(expm1_reduced<T>(e.r) + T(1), e.carrier);
     return e.carrier >= F::kRound + T(2 - F::kBias) ? value : Vector<T>{};
+}
+
+template <class T>
+inline Vector<T> scaled_exp(Vector<T> x, Vector<T> scale) {
+    return scaled_exp_from<T>(x, Format<T>::kRound - scale);
 }
 
 // n * kLog2High is exact for |n| <= 4096 (float, 12 bits) and 2^21 (double, 32 bits).
@@ -234,7 +239,7 @@ inline constexpr T kLeastPowerOfE = T(sizeof(T) == 4 ? -80 : -600);
 // double, as good as nothing.
 template <class T>
 inline PowerOfE<T> exp_below(Vector<T> x) {
-    const Reduced<T> e = reduce<T>(larger(x, fill(kLeastPowerOfE<T>)), Vector<T>{});
+    const Reduced<T> e = reduce<T>(larger(x, fill(kLeastPowerOfE<T>)), fill(Format<T>::kRound));
     // 2^n e^r - 1 = 2^n (e^r - 1) + (2^n - 1); 2^n - 1 is exact, or all there is.
     const Vector<T> power = scale_by_carrier<T>(fill(T(1)), e.carrier), scaled = power * expm1_reduced<T>(e.r);
     return {scaled + power, scaled + (power - T(1))};
