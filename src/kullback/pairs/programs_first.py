@@ -25,8 +25,9 @@ from kullback.pairs.visible import hidden
 
 Answer = tuple[Tensor, Tensor]
 Formula = Callable[[Any, Any], Answer]
-# The largest relative error at which the general way is as good as any.
-_SURE = 1e-11
+# The largest relative error at which the general way is as good as any, and the largest distance at which it is
+# trusted: scales that differ by more than 1e40 it does not resolve.
+_SURE, _FAR = 1e-11, 40.0
 
 
 def programs_first(formula: Formula, *, up_to: float = math.inf) -> Formula:
@@ -47,7 +48,7 @@ def programs_first(formula: Formula, *, up_to: float = math.inf) -> Formula:
             return formula(p, q)
         value, error, lost = found
         # Infinite are only laws of counts of which q lacks one, or densities by comparison of parameters.
-        unsure = lost | ~(error <= _SURE * value)
+        unsure = lost | ~(error <= _SURE * value) | ((value > _FAR) & value.isfinite())
         if bool(unsure.any()):
             of_p, of_q = Cut.of(p, shape), Cut.of(q, shape)
             if bool(unsure.all()) or of_p is None or of_q is None:

@@ -11,6 +11,7 @@ from kullback.pairs.counting import sum_over
 from kullback.pairs.densities import describable
 from kullback.pairs.densities.count_mixture import countable
 from kullback.pairs.densities.expectation import Sample, integral_over, pieces_of
+from kullback.pairs.densities.parameter_table import is_followed
 from kullback.pairs.densities.programs import programs_for
 from kullback.pairs.dispatch import answer as kl_answer
 from kullback.pairs.dispatch import check_pair
@@ -62,7 +63,7 @@ def _entropy(p: Distribution, name: str) -> Tensor:
 
 
 def _by_integral(p: Distribution, _: Distribution) -> Tensor:
-    found = None if hidden() else _by_programs(p)
+    found = None if hidden() or is_followed(p, p) else _by_programs(p)
     return integral_over(pieces_of(p, p), _surprise).value if found is None else found
 
 
