@@ -1,10 +1,16 @@
 """What every test may rely on."""
 
+import os
 from collections.abc import Iterator
 
 import hypothesis
 import pytest
+import torch
 from torch.distributions import Distribution
+
+# One process per core (`-n auto`) already keeps every core busy: threads of two of them would wait for each other.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    torch.set_num_threads(1)
 
 # The same examples in every run: a check that is green for one clone is green for the next.
 hypothesis.settings.register_profile("repeatable", derandomize=True)
