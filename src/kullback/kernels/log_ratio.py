@@ -101,13 +101,13 @@ def _log_ratio(
     totals = of_q.log_total - of_p.log_total
     rest = totals if gap_low is None else totals + gap_low
     alone = torch.where(in_p, -of_p.probs, of_q.probs)
-    v = torch.where(shared, (given[0] - gap) + (given[1] - rest), 0.0)
+    high, low = given[0] - gap, given[1] - rest
     for _ in range(3):
+        v = torch.where(shared, high + low, 0.0)
         excess = torch.where(v > 0, of_q.probs, -of_p.probs) * -torch.expm1(-v.abs())
         # One after the other: of a class that has all but a trace the corrections leave more digits than their sum has.
-        step = torch.log1p(torch.where(shared, excess, alone).sum(-1, keepdim=True))
-        v = torch.where(shared, v - step, 0.0)
-    return v
+        low = low - torch.log1p(torch.where(shared, excess, alone).sum(-1, keepdim=True))
+    return torch.where(shared, high + low, 0.0)
 
 
 def _normalise(side: Side) -> Normalised:
