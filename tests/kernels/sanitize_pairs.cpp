@@ -21,6 +21,7 @@ int32_t kullback_pair_backward(const PairCall*);
 int32_t kullback_pair_together(const PairCall*);
 int32_t kullback_compare_factors(const FactorCall*);
 int32_t kullback_compare_matrices(const MatrixCall*);
+int32_t kullback_matrix_gradients(const MatrixGradientCall*);
 int32_t kullback_compare_low_rank(const LowRankCall*);
 int32_t kullback_dirichlet_forward(const DirichletCall*);
 int32_t kullback_dirichlet_backward(const DirichletCall*);
@@ -83,12 +84,17 @@ void run_factors(int64_t batch, int64_t size, int64_t threads) {
     std::vector<double> w(size_t(batch * size * size)), y(size_t(batch * size));
     std::vector<double> parts(size_t(batch * (panels_of(size) + 1) * 3));
     for (int64_t i = 0; i < size; ++i) q[size_t(i * size + i)] = T(size);
-    FactorCall call{sizeof(T) == 8 ? 0 : 1, batch, size, threads, p.data(), q.data(), size * size, 0,
-                    shift.data(), w.data(), y.data(), parts.data()};
-    expect(kullback_compare_factors(&call) == 0, "factors");
-    for (double x : w) expect(std::isfinite(x), "W is finite");
-    call.w = nullptr;
-    expect(kullback_compare_factors(&call) == 0, "factors without W");
+    std::vector<double> traces(static_cast<size_t>(batch * 4));
+    for (const int64_t by_columns : {0, 1}) {
+        for (double* wanted : {traces.data(), static_cast<double*>(nullptr)}) {
+            FactorCall call{sizeof(T) == 8 ? 0 : 1, batch, size, threads, p.data(), q.data(), by_columns, size * size, 0,
+                            shift.data(), w.data(), y.data(), parts.data(), wanted};
+            expect(kullback_compare_factors(&call) == 0, "factors");
+            for (double x : w) expect(std::isfinite(x), "W is finite");
+            call.w = nullptr;
+            expect(kullback_compare_factors(&call) == 0, "factors without W");
+        }
+    }
 }
 
 // Small matrices as given, by every kind; equal ones are refined, and one that is not positive definite is reported.
@@ -109,6 +115,13 @@ void run_matrices(int64_t batch, int64_t size, int64_t threads) {
             expect(kullback_compare_matrices(&call) == 0, "matrices");
             for (double x : value) expect(x >= 0, "a divergence of Gaussians is not negative");
         }
+        const std::vector<double> w = draw<double>(batch * size * size, 4), grad = draw<double>(batch, 5);
+        std::vector<T> to_p(p.size()), to_q(q.size()), to_loc(shift.size());
+        const MatrixGradientCall call{sizeof(T) == 8 ? 0 : 1, batch, size, threads, p.data(), q.data(), shift.data(),
+                                      kind == kByFactors ? w.data() : nullptr, grad.data(),
+                                      to_p.data(), to_q.data(), to_loc.data(), kind};
+        expect(kullback_matrix_gradients(&call) == 0, "gradients of matrices");
+        for (T x : to_q) expect(std::isfinite(x), "the gradient is finite");
     }
     p[size_t(batch * size * size - 1)] = T(-1);
     const MatrixCall call{sizeof(T) == 8 ? 0 : 1, batch, size, threads, p.data(), q.data(), shift.data(), value.data(), kByCovariances, 0.01};
