@@ -28,11 +28,11 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 from torch.utils.checkpoint import checkpoint
 
+from kullback.pairs.lgamma_near_one import EULER
 from kullback.pairs.outcomes import kl_of_tilt
 from kullback.pairs.visible import hidden, surely
 from kullback.special import digamma, expm1mx
 
-_EULER = 0.5772156649015329
 # Nodes of log E: e^(−40) is what they leave out on the left, e^(−45) on the right; step 0.2 leaves e^(−33).
 _INNER = [0.2 * k for k in range(-200, 20)]
 _WEIGHTS = [0.2 * math.exp(y - math.exp(y)) for y in _INNER]
@@ -138,12 +138,12 @@ def _near(change: Change) -> tuple[Tensor, Tensor]:
     """The form of second order; the inner nodes are the last dimension, then classes, then s."""
     count = change.classes
     # First order vanishes on average over s, not only in total.
-    v = change.centred(-change.excess * (1 - _EULER - 1 / count))
+    v = change.centred(-change.excess * (1 - EULER - 1 / count))
     s, step = _near_nodes(count)
     log_e, weight = (torch.tensor(t, dtype=s.dtype, device=s.device) for t in (_INNER, _WEIGHTS))
     g, sigma, kept = logsigmoid(-s).unsqueeze(-1), torch.sigmoid(s).unsqueeze(-1), change.kept.unsqueeze(-2)
     excess = change.excess.unsqueeze(-1).unsqueeze(-1)
-    first = sigma * (v.unsqueeze(-2) + excess * (1 - _EULER + g))
+    first = sigma * (v.unsqueeze(-2) + excess * (1 - EULER + g))
     delta = v.unsqueeze(-2).unsqueeze(-1) + (excess * g).unsqueeze(-1) + excess.unsqueeze(-1) * log_e
     scaled = sigma.unsqueeze(-1) * torch.exp(log_e)
     bend = (weight * scaled * expm1mx(delta)).sum(-1)
@@ -169,7 +169,7 @@ def _far(change: Change, *, equal: bool) -> tuple[Tensor, Tensor]:
     log_phi = logsigmoid(-at) if equal else _log_phi(at, c.unsqueeze(-1).unsqueeze(-1))
     product = torch.exp(torch.where(change.kept.unsqueeze(-2), log_phi, 0.0).sum(-1))
     mean_log, error = _summed(torch.cosh(u / _STRETCH) * (torch.sigmoid(-s.squeeze(-1)) - product), step)
-    known = (1 - count) * change.log_c + count * ((change.excess - 1) * _EULER - digamma(count) + top)
+    known = (1 - count) * change.log_c + count * ((change.excess - 1) * EULER - digamma(count) + top)
     return known - change.v.sum(-1) + count * mean_log, count * error
 
 

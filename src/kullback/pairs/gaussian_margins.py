@@ -19,6 +19,7 @@ from torch import distributions as d
 from torch.distributions import Distribution, LowRankMultivariateNormal, MultivariateNormal, Normal
 
 from kullback.pairs.independent import unwrapped
+from kullback.pairs.lgamma_near_one import EULER
 from kullback.pairs.parameters import read, working
 from kullback.pairs.registry import Reduced
 from kullback.pairs.relative_factor import given
@@ -132,7 +133,7 @@ _MOMENTS: dict[type[Distribution], Callable[[Distribution], Moments]] = {
     d.Chi2: _of_gamma,
     d.Exponential: _of_exponential,
     d.Gamma: _of_gamma,
-    d.Gumbel: _by_location(0.5772156649015329, math.pi**2 / 6),
+    d.Gumbel: _by_location(EULER, math.pi**2 / 6),
     d.HalfNormal: _of_half_normal,
     d.Laplace: _by_location(0.0, 2.0),
     d.LogNormal: _of_log_normal,

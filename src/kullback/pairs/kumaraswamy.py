@@ -29,6 +29,7 @@ from torch.distributions import Beta, Kumaraswamy, Uniform
 from kullback._core.gauss_legendre import gauss_legendre
 from kullback.integrate.gauss_kronrod import panels
 from kullback.kernels.pointwise import Pointwise
+from kullback.pairs.lgamma_near_one import EULER
 from kullback.pairs.parameters import read
 from kullback.pairs.programs_first import programs_first
 from kullback.pairs.ratios import log_ratio
@@ -38,7 +39,6 @@ from kullback.pairs.visible import surely
 from kullback.special import digamma, expm1mx, lgamma_bregman, log1pmx, trigamma
 
 _COUNT = 400
-_EULER = 0.5772156649015329
 # From this |log(b_q/b)| on nothing cancels that is not of the size of the divergence.
 _FAR = 0.7
 # Up to this |log a| a Kumaraswamy law may be next to uniform.
@@ -71,7 +71,7 @@ def kl_kumaraswamy_kumaraswamy(p: Kumaraswamy, q: Kumaraswamy) -> tuple[Tensor, 
     weight, length, v = _nodes(b, theta)
     columns = theta, b, b_q, apart.to(b.dtype)
     terms = weight * _integrand(length, v, *(part.unsqueeze(-1) for part in columns))
-    mean = _EULER + digamma(b + 1)
+    mean = EULER + digamma(b + 1)
     constant = torch.where(is_steep, mean * expm1mx(theta), (b - b_q) * theta) + expm1mx(growth)
     direct = torch.expm1(theta) * mean - theta - growth - (b - 1) / b
     value: Tensor = torch.where(apart, direct, constant) + terms.sum(-1)
@@ -97,7 +97,7 @@ def kl_kumaraswamy_uniform(p: Kumaraswamy, q: Uniform) -> Tensor:
     near = t.abs() < _FLAT
     inner = torch.where(near, t, 0.0)
     close = expm1mx(-inner) + torch.expm1(-inner) * _digamma_rise(b)
-    apart = t + torch.expm1(-t) * (_EULER + digamma(b + 1))
+    apart = t + torch.expm1(-t) * (EULER + digamma(b + 1))
     return expm1mx(-torch.log(b)) + torch.where(near, close, apart) + torch.log1p(excess)
 
 
@@ -106,7 +106,7 @@ def _digamma_rise(b: Tensor) -> Tensor:
     near = (b - 1).abs() < 0.5
     step = torch.where(near, b - 1, 0.0)
     slope = sum((weight * trigamma(2 + u * step) for u, weight in zip(*_RULE, strict=True)), torch.zeros_like(step))
-    return torch.where(near, step * slope, digamma(b + 1) - (1 - _EULER))
+    return torch.where(near, step * slope, digamma(b + 1) - (1 - EULER))
 
 
 @register(
@@ -129,7 +129,7 @@ def kl_kumaraswamy_beta(p: Kumaraswamy, q: Beta) -> tuple[Tensor, Tensor]:
     )
     s, kronrod, gauss = _long_nodes(b.detach(), theta.detach())
     slope = (alpha - a) / a
-    terms = slope * (_EULER + digamma(b + 1)), (beta - b) / b
+    terms = slope * (EULER + digamma(b + 1)), (beta - b) / b
     # g − v is small where y is, and tends to −θ for y → 1.
     base = torch.where(b >= 1, 0.0, theta)
     shifts = _weighted_shift(s, theta.unsqueeze(-1), b.unsqueeze(-1))
@@ -172,7 +172,7 @@ def _weighted_rest(s: Tensor, theta: Tensor, b: Tensor, beta: Tensor, *given: Te
 
 def _log_beta_excess(x: Tensor, y: Tensor) -> Tensor:
     """log(y·B(x, y)), 0 at x = 1, where it is the difference of two steps of log Γ from 1 and from 1 + y."""
-    step = (x - 1) * (digamma(y + 1) + _EULER)
+    step = (x - 1) * (digamma(y + 1) + EULER)
     return lgamma_bregman(torch.ones_like(x), x) - lgamma_bregman(y + 1, y + x) - step
 
 

@@ -18,6 +18,21 @@ from kullback.pairs.parameters import working
 Bound = float | Tensor
 
 
+def less(a: Bound, b: Bound) -> Tensor | bool:
+    """Whether a < b, of numbers that may be parameters."""
+    return a < b
+
+
+def no_more(a: Bound, b: Bound) -> Tensor | bool:
+    """Whether a ≤ b."""
+    return a <= b
+
+
+def equal(a: Bound, b: Bound) -> Tensor | bool:
+    """Whether a = b."""
+    return a == b
+
+
 class Interval(NamedTuple):
     """An interval of reals or of integers; a bound is a number, or a tensor where it depends on parameters."""
 

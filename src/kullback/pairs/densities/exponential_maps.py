@@ -13,7 +13,7 @@ from kullback.pairs.densities.maps import on_line, plain_value
 from kullback.pairs.densities.point import CAP, OUT_OF_REACH, Distance, Point
 from kullback.pairs.densities.soft import softplus
 from kullback.pairs.densities.tails import Kind, Tail, both
-from kullback.pairs.support import Bound
+from kullback.pairs.support import Bound, equal, less
 from kullback.pairs.visible import at_most, surely
 
 # Ends beyond this have no image; distances below the other one are their own logarithms to the last digit.
@@ -142,9 +142,9 @@ def exponentiated(tail: Tail, speed: float = 1.0) -> list[Tail]:
     if tail.kind == Kind.POWER:
         k, rate = tail.exponent, tail.rate / speed**tail.exponent
         orders = [
-            (Tail(Kind.LOG_ROOT, k, rate), _less(k, 1.0)),
-            (Tail(Kind.LOG, rate), _equal(k, 1.0)),
-            (Tail(Kind.LOG_POWER, k, rate), _less(1.0, k)),
+            (Tail(Kind.LOG_ROOT, k, rate), less(k, 1.0)),
+            (Tail(Kind.LOG, rate), equal(k, 1.0)),
+            (Tail(Kind.LOG_POWER, k, rate), less(1.0, k)),
         ]
         return [t._replace(where=both(tail.where, on)) for t, on in orders if on is not False]
     if tail.kind == Kind.EXP:
@@ -163,14 +163,6 @@ def logarithmic(tail: Tail, speed: float = 1.0) -> Tail:
     if tail.kind in (Kind.LOG_ROOT, Kind.LOG_POWER):
         return tail._replace(kind=Kind.POWER, rate=tail.rate * speed**tail.exponent)
     return Tail(Kind.EXP, 1.0, tail.exponent * speed if tail.kind == Kind.POWER else tail.exponent, where=tail.where)
-
-
-def _less(a: Tensor | float, b: Tensor | float) -> Tensor | bool:
-    return a < b
-
-
-def _equal(a: Tensor | float, b: Tensor | float) -> Tensor | bool:
-    return a == b
 
 
 def _either(there: Tensor | None, own: Distance, image: Distance) -> Distance:

@@ -9,7 +9,7 @@ from torch import Tensor
 from kullback.pairs.densities.far_out import does_not_fall
 from kullback.pairs.densities.placing import Pieces
 from kullback.pairs.densities.tails import Tail, diverges
-from kullback.pairs.support import Bound
+from kullback.pairs.support import equal, less
 
 
 def is_infinite(pieces: Pieces) -> Tensor | bool:
@@ -25,10 +25,10 @@ def is_infinite(pieces: Pieces) -> Tensor | bool:
 def outside(pieces: Pieces) -> Tensor | bool:
     """Whether p, or a component of it, reaches outside q or has tails that q's growth is too strong for."""
     p, q = pieces.over, pieces.q
-    found: Tensor | bool = _less(p.lower, q.lower) | _less(q.upper, p.upper)
+    found: Tensor | bool = less(p.lower, q.lower) | less(q.upper, p.upper)
     ends = ((p.lower, q.lower, p.lower_tails, q.lower_tails), (p.upper, q.upper, p.upper_tails, q.upper_tails))
     for end_p, end_q, tails_p, tails_q in ends:
-        found = found | (_equal(end_p, end_q) & _diverge(tails_p, tails_q))
+        found = found | (equal(end_p, end_q) & _diverge(tails_p, tails_q))
     return found
 
 
@@ -43,7 +43,7 @@ def same_support(pieces: Pieces) -> Tensor | bool:
 def same_ends(pieces: Pieces) -> Tensor | bool:
     """The same with the dimension of the nodes."""
     p, q = pieces.p, pieces.q
-    return _equal(p.lower, q.lower) & _equal(p.upper, q.upper)
+    return equal(p.lower, q.lower) & equal(p.upper, q.upper)
 
 
 def _diverge(p: Sequence[Tail], q: Sequence[Tail]) -> Tensor | bool:
@@ -53,11 +53,3 @@ def _diverge(p: Sequence[Tail], q: Sequence[Tail]) -> Tensor | bool:
         for tail_q in q:
             found = found | diverges(tail_p, tail_q)
     return found
-
-
-def _less(a: Bound, b: Bound) -> Tensor | bool:
-    return a < b
-
-
-def _equal(a: Bound, b: Bound) -> Tensor | bool:
-    return a == b

@@ -15,7 +15,7 @@ from kullback.pairs.densities.chart import Mark
 from kullback.pairs.densities.expectation import Pieces, Sample, pieces_of
 from kullback.pairs.densities.law import Law, LogDensity
 from kullback.pairs.densities.point import Point
-from kullback.pairs.support import Bound
+from kullback.pairs.support import Bound, less, no_more
 from kullback.pairs.visible import hidden, surely
 
 # −log of a density that is 0, beyond whatever can be made of it.
@@ -99,11 +99,6 @@ def _anywhere(mask: Tensor | bool) -> bool:
     return mask if isinstance(mask, bool) else not surely(~mask)
 
 
-def less(a: Bound, b: Bound) -> Tensor | bool:
-    """Whether one end lies before another."""
-    return a < b
-
-
 def disjoint(pieces: Pieces) -> Tensor | bool:
     """Where p and q have no point in common, decided on parameters."""
     p, q = pieces.p, pieces.q
@@ -111,11 +106,6 @@ def disjoint(pieces: Pieces) -> Tensor | bool:
     if not isinstance(apart, Tensor):
         return apart
     return apart.squeeze(-1) if pieces.log_share is None else apart.flatten(-2).squeeze(-1)
-
-
-def no_more(a: Bound, b: Bound) -> Tensor | bool:
-    """Whether one end lies before another or is the same."""
-    return a <= b
 
 
 def log_weight(sample: Sample) -> Tensor:

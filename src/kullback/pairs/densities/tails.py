@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from kullback.pairs.support import equal, less
+
 
 class Kind(IntEnum):
     """The order of growth of −log f."""
@@ -69,14 +71,6 @@ def _compare(p: Tail, q: Tail) -> Tensor | bool:
         return p.exponent <= q.exponent if p.kind == Kind.LOG else p.kind < Kind.LOG
     if q.kind == Kind.EXP:
         if p.kind == Kind.POWER:
-            return _less(p.exponent, 1.0) | (_equal(p.exponent, 1.0) & (p.rate <= q.rate))
+            return less(p.exponent, 1.0) | (equal(p.exponent, 1.0) & (p.rate <= q.rate))
         return p.kind < Kind.POWER
     return False
-
-
-def _less(a: Tensor | float, b: float) -> Tensor | bool:
-    return a < b
-
-
-def _equal(a: Tensor | float, b: float) -> Tensor | bool:
-    return a == b

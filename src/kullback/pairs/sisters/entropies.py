@@ -15,13 +15,13 @@ from kullback.kernels.entropy_rows import entropy_rows
 from kullback.kernels.sides import Encoding
 from kullback.pairs.dirichlet import dirichlet_kl
 from kullback.pairs.gamma import negentropy
+from kullback.pairs.lgamma_near_one import EULER
 from kullback.pairs.outcomes import Chance, chance
 from kullback.pairs.parameters import gives_logits, read, working
 from kullback.pairs.relative_factor import lower_factor
 from kullback.pairs.von_mises import log_i0_bregman
 from kullback.special import digamma
 
-_EULER = 0.5772156649015329
 _NORMAL = math.log(2 * math.pi * math.e) / 2
 
 Entropy = Callable[[Any], Tensor]
@@ -68,7 +68,7 @@ def _generalized_pareto(p: Distribution) -> Tensor:
 
 def _weibull(p: d.Weibull) -> Tensor:
     scale, power = read(p, "scale", "concentration")
-    return _EULER * (1 - 1 / power) + torch.log(scale) - torch.log(power) + 1
+    return EULER * (1 - 1 / power) + torch.log(scale) - torch.log(power) + 1
 
 
 def _standard_gamma(shape: Tensor) -> Tensor:
@@ -99,7 +99,7 @@ def _dirichlet(p: d.Dirichlet) -> Tensor:
 def _kumaraswamy(p: d.Kumaraswamy) -> Tensor:
     """With x^a = u, u ~ Beta(1, b): E log(1 − u) = −1/b and E log u = −(ψ(b+1) + γ)."""
     a, b = read(p, "concentration1", "concentration0")
-    return 1 - 1 / b + (1 - 1 / a) * (digamma(b + 1) + _EULER) - torch.log(a) - torch.log(b)
+    return 1 - 1 / b + (1 - 1 / a) * (digamma(b + 1) + EULER) - torch.log(a) - torch.log(b)
 
 
 def _von_mises(p: d.VonMises) -> Tensor:
@@ -174,7 +174,7 @@ _FAMILIES: dict[type[Distribution], Entropy] = {
     d.Exponential: _exponential,
     d.Gamma: _gamma,
     d.Geometric: _geometric,
-    d.Gumbel: _of_scale(1 + _EULER),
+    d.Gumbel: _of_scale(1 + EULER),
     d.HalfCauchy: _of_scale(math.log(2 * math.pi)),
     d.HalfNormal: _of_scale(_NORMAL - math.log(2.0)),
     d.InverseGamma: _inverse_gamma,

@@ -10,10 +10,11 @@ from torch.distributions import Distribution
 
 from kullback.pairs.densities.expectation import Pieces, Sample, integral_over
 from kullback.pairs.densities.log_ratio import closable, ratio_of
-from kullback.pairs.densities.meeting import at_some, disjoint, less, log_weight, no_more, seen_from
+from kullback.pairs.densities.meeting import at_some, disjoint, log_weight, seen_from
 from kullback.pairs.densities.nesting import as_mixture
 from kullback.pairs.sisters.crossings import crossings
 from kullback.pairs.sisters.term import Term, excess
+from kullback.pairs.support import less, no_more
 from kullback.pairs.visible import hidden, surely
 
 # Where the divergence is below this, log-ratios are below a hundredth and their differences lose digits; total

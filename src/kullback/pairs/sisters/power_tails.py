@@ -13,7 +13,7 @@ from torch import Tensor
 
 from kullback.pairs.densities.expectation import Pieces
 from kullback.pairs.densities.tails import Kind, Tail
-from kullback.pairs.support import Bound
+from kullback.pairs.support import equal, less
 
 _FLAT = [Tail(Kind.LOG, 1.0)]
 
@@ -21,10 +21,10 @@ _FLAT = [Tail(Kind.LOG, 1.0)]
 def diverges(pieces: Pieces, alpha: float) -> Tensor | bool:
     """One per batch element, decided on parameters; a component of no weight does not count."""
     p, q = pieces.over, pieces.q
-    found: Tensor | bool = _less(p.lower, q.lower) | _less(q.upper, p.upper)
+    found: Tensor | bool = less(p.lower, q.lower) | less(q.upper, p.upper)
     ends = ((p.lower, q.lower, p.lower_tails, q.lower_tails), (p.upper, q.upper, p.upper_tails, q.upper_tails))
     for end_p, end_q, tails_p, tails_q in ends:
-        shared = _equal(end_p, end_q)
+        shared = equal(end_p, end_q)
         # At an end of p inside q's support q is flat.
         found = found | (shared & _any(tails_p, tails_q, alpha)) | (_not(shared) & _any(tails_p, _FLAT, alpha))
     if pieces.log_share is None:
@@ -48,27 +48,19 @@ def _too_slow(p: Tail, q: Tail, alpha: float) -> Tensor | bool:
     if p.kind != q.kind:
         return p.kind < q.kind
     if p.kind == Kind.EXP:
-        return _less(p.rate, q.rate)
+        return less(p.rate, q.rate)
     if p.kind in (Kind.LOG_ROOT, Kind.LOG_POWER, Kind.POWER):
-        slower = _less(p.exponent, q.exponent)
-        return slower | (_equal(p.exponent, q.exponent) & _outweighed(p.rate, q.rate, alpha))
+        slower = less(p.exponent, q.exponent)
+        return slower | (equal(p.exponent, q.exponent) & _outweighed(p.rate, q.rate, alpha))
     return _outweighed(p.exponent, q.exponent, alpha)
 
 
 def _outweighed(p: Tensor | float, q: Tensor | float, alpha: float) -> Tensor | bool:
     if alpha == math.inf:
-        return _less(p, q)
+        return less(p, q)
     left = alpha * p - (alpha - 1) * q
-    return _less(left, 0.0) | _equal(left, 0.0)
+    return less(left, 0.0) | equal(left, 0.0)
 
 
 def _not(mask: Tensor | bool) -> Tensor | bool:
     return not mask if isinstance(mask, bool) else ~mask
-
-
-def _less(a: Bound, b: Bound) -> Tensor | bool:
-    return a < b
-
-
-def _equal(a: Bound, b: Bound) -> Tensor | bool:
-    return a == b

@@ -18,6 +18,7 @@ from torch.distributions import Distribution
 
 from kullback.pairs.named import named
 from kullback.pairs.parameters import read
+from kullback.pairs.support import equal, less
 
 
 class Orders(NamedTuple):
@@ -49,8 +50,8 @@ def unbounded_by_a_tie(p: Distribution, q: Distribution) -> Tensor | bool:
 
 
 def _grows(p: Orders, q: Orders) -> Tensor | bool:
-    tie = _equal(p.power, q.power) & _equal(p.rate, q.rate)
-    return tie & (_less(p.linear, q.linear) | (_equal(p.linear, q.linear) & _less(p.log, q.log)))
+    tie = equal(p.power, q.power) & equal(p.rate, q.rate)
+    return tie & (less(p.linear, q.linear) | (equal(p.linear, q.linear) & less(p.log, q.log)))
 
 
 def _normal(law: Distribution) -> Ends:
@@ -95,11 +96,3 @@ _ENDS: dict[type[Distribution], Callable[[Distribution], Ends]] = {
     d.Normal: _normal,
     d.Weibull: _weibull,
 }
-
-
-def _less(a: Tensor | float, b: Tensor | float) -> Tensor | bool:
-    return a < b
-
-
-def _equal(a: Tensor | float, b: Tensor | float) -> Tensor | bool:
-    return a == b
