@@ -76,3 +76,29 @@ def test_maps_that_cancel(name, chain):
     want = divergence(p, q).item()
     mapped = TransformedDistribution(p, chain), TransformedDistribution(q, [*STAY, *chain])
     assert divergence(*mapped).item() == pytest.approx(want, rel=1e-11)
+
+
+# Laws of the positive half-line or a part of it.
+SQUARED = {
+    "crossings in both tails": (d.HalfNormal(t(1.5)), d.Exponential(t(1.5))),
+    "an end that is singular": (d.Beta(t(0.5), t(0.7)), d.LogNormal(t(0.2), t(0.4))),
+}
+if hasattr(d, "GeneralizedPareto"):  # newer than the oldest torch supported
+    SQUARED["an end at infinity that is a tensor"] = (
+        d.GeneralizedPareto(t(0.3), t(1.0), t(0.2)),
+        d.Beta(t(2.0), t(3.0)),
+    )
+
+
+@pytest.mark.parametrize("name", SQUARED)
+def test_squares_in_other_words(name):
+    p, q = SQUARED[name]
+    square = PowerTransform(t(2.0))
+    mapped = (
+        TransformedDistribution(p, [square]),
+        TransformedDistribution(q, [AffineTransform(0.0, 2.0), square, AffineTransform(0.0, 0.25)]),
+    )
+    for divergence in (kb.total_variation, kb.js, kb.hellinger):
+        want = divergence(p, q).item()
+        assert divergence(*mapped).item() == pytest.approx(want, rel=1e-11)
+        assert divergence(*mapped[::-1]).item() == pytest.approx(divergence(q, p).item(), rel=1e-11)

@@ -97,6 +97,14 @@ def _of_log_normal(law: Distribution) -> Moments:
     return mean, mean * mean * torch.expm1(scale * scale)
 
 
+def _of_pareto(law: Distribution) -> Moments:
+    scale, alpha = read(law, "scale", "alpha")
+    heavy = alpha <= 2
+    light = torch.where(heavy, 3.0, alpha)
+    mean = scale * (light / (light - 1))
+    return mean, torch.where(heavy, torch.inf, mean * mean / (light * (light - 2)))
+
+
 def _of_student_t(law: Distribution) -> Moments:
     df, loc, scale = read(law, "df", "loc", "scale")
     heavy = df <= 2
@@ -138,6 +146,7 @@ _MOMENTS: dict[type[Distribution], Callable[[Distribution], Moments]] = {
     d.Laplace: _by_location(0.0, 2.0),
     d.LogNormal: _of_log_normal,
     d.Normal: _by_location(0.0, 1.0),
+    d.Pareto: _of_pareto,
     d.StudentT: _of_student_t,
     d.Uniform: _of_uniform,
 }
