@@ -102,8 +102,8 @@ PeakedSums sum_peaked_row(const RowPair<T>& row) {
         M leaks_here{}, broken_here{};
         for (int64_t i = 0; i < padded; i += kGroup<T>) {
             V sum_p{}, even_p{}, sum_q{}, even_q{}, sum_cross{};
-            prefetch_group(a + i + kBlock);
-            if constexpr (!kSame) prefetch_group(b + i + kBlock);
+            prefetch_group(a + i + kAhead<T>);
+            if constexpr (!kSame) prefetch_group(b + i + kAhead<T>);
 #pragma GCC unroll 4
             for (int64_t k = i; k < i + kGroup<T>; k += kCount) {
                 const V x = load_lanes(a + k);

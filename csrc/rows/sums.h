@@ -35,8 +35,13 @@ template <class T>
     return largest_of<T>(larger(larger(top[0], top[1]), larger(top[2], top[3])));
 }
 
-// Brings a group of the next block, or of the next row, closer while this one is computed: the search for the maximum that
-// follows would otherwise wait for memory, and the exponentials after it leave memory idle.
+// How far ahead of its use memory is asked for: two blocks of floats, which the first-level cache holds beside the one that
+// is computed. One block ahead the last lines were still on their way when the search for the maximum came for them.
+template <class T>
+inline constexpr int64_t kAhead = 2 * kBlock * int64_t(sizeof(float)) / int64_t(sizeof(T));
+
+// Brings a group of a later block, or of a later row, closer while this one is computed: the search for the maximum that
+// comes first would otherwise wait for memory, and the exponentials after it leave memory idle.
 template <class T>
 inline void prefetch_group(const T* group) {
 #pragma GCC unroll 4
@@ -97,7 +102,7 @@ struct BlockSums {
 };
 
 // kLinearP, kLinearQ: the block gives this side's weights, floats, not their logarithms. Subnormal ones make the sums unusable, and
-// so does, without masks, a q of zero where p is not. ahead: how far the next block is.
+// so does, without masks, a q of zero where p is not. ahead: of what is asked of memory meanwhile.
 template <class T, bool kHasMask, bool kLinearP = false, bool kLinearQ = false, bool kKeep = false>
 [[gnu::always_inline]] inline BlockSums<T> sum_block(const T* a, const T* b, int64_t padded, T power_p, T power_q, int64_t ahead,
                                                      [[maybe_unused]] KeptExponentials<T> kept = {}) {
@@ -154,7 +159,7 @@ RowSums sum_row(const RowPair<T>& row) {
                    (kLinearQ || q.raise(largest_in(b, padded), shrink_q));
         if (!in_range) return;
         if (shrink_p != 1.0) cross.scale(shrink_p);
-        const BlockSums<T> block = sum_block<T, kHasMask, kLinearP, kLinearQ>(a, b, padded, p.scale, q.scale, kBlock);
+        const BlockSums<T> block = sum_block<T, kHasMask, kLinearP, kLinearQ>(a, b, padded, p.scale, q.scale, kAhead<T>);
         p.total.add(block.p), q.total.add(block.q), cross.add(block.cross);
         leaks |= block.leaks, broken |= block.broken;
     });
