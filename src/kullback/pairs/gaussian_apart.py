@@ -29,16 +29,16 @@ _APART = 1.0
 
 
 class _Root(NamedTuple):
-    """A covariance by its parts.
+    """A covariance by its parts; what only one of the two needs is made when asked for.
 
     Attributes:
-        columns: X with Σ = XXᵀ.
+        columns: Gives X with Σ = XXᵀ.
         scale: s, the diagonal of a triangular matrix that holds what the next does not.
         log_capacitance: log det Σ − 2·Σ log s.
         whiten: x ↦ R⁻¹x.
     """
 
-    columns: Tensor
+    columns: Callable[[], Tensor]
     scale: Tensor
     log_capacitance: Tensor | float
     whiten: Callable[[Tensor], Tensor]
@@ -48,8 +48,9 @@ def compare_apart(p: Gaussian, q: Gaussian) -> tuple[Tensor, Tensor]:
     """The divergence in working precision, and whether it can be trusted: whether the two are apart."""
     of_p, of_q = _root(p), _root(q)
     offset = (working(p.loc) - working(q.loc)).unsqueeze(-1)
-    batch = joint_shape(of_p.columns.shape[:-2], offset.shape[:-2])
-    both = torch.cat([x.expand(*batch, *x.shape[-2:]) for x in (of_p.columns, offset)], -1)
+    columns = of_p.columns()
+    batch = joint_shape(columns.shape[:-2], offset.shape[:-2])
+    both = torch.cat([x.expand(*batch, *x.shape[-2:]) for x in (columns, offset)], -1)
     whitened = of_q.whiten(both)
     z = whitened[..., :-1].detach()
     excess = z @ z.mT
@@ -61,29 +62,32 @@ def compare_apart(p: Gaussian, q: Gaussian) -> tuple[Tensor, Tensor]:
 
 
 def _root(d: Gaussian) -> _Root:
-    solve = torch.linalg.solve_triangular
     if isinstance(d, MultivariateNormal):
-        return _dense(lower := lower_factor(d).tril(), lower)
+        lower = lower_factor(d).tril()
+        return _dense(lambda: lower, lower)
     diagonal, factor = working(d._unbroadcasted_cov_diag), working(d._unbroadcasted_cov_factor)
     scale = diagonal.sqrt()
-    columns = torch.cat([torch.diag_embed(scale), factor], -1)
     size, rank = factor.shape[-2:]
+
+    def columns() -> Tensor:
+        return torch.cat([torch.diag_embed(scale), factor], -1)
+
     if rank >= size:
         return _dense(columns, torch.linalg.cholesky(torch.diag_embed(diagonal) + factor @ factor.mT))
     a = factor / scale.unsqueeze(-1)
     eye = torch.eye(rank, dtype=a.dtype, device=a.device)
     capacitance = torch.linalg.cholesky(eye + a.mT @ a)
-    outer, inner = solve(capacitance, a.mT, upper=False), solve(capacitance + eye, a.mT, upper=False)
 
     def whiten(x: Tensor) -> Tensor:
         half = x / scale.unsqueeze(-1)
-        moved: Tensor = half - inner.mT @ (outer @ half)
+        outer = torch.linalg.solve_triangular(capacitance, a.mT @ half, upper=False)
+        moved: Tensor = half - a @ torch.linalg.solve_triangular((capacitance + eye).mT, outer, upper=True)
         return moved
 
     return _Root(columns, scale, 2 * capacitance.diagonal(dim1=-2, dim2=-1).log().sum(-1), whiten)
 
 
-def _dense(columns: Tensor, lower: Tensor) -> _Root:
+def _dense(columns: Callable[[], Tensor], lower: Tensor) -> _Root:
     def whiten(x: Tensor) -> Tensor:
         solved: Tensor = torch.linalg.solve_triangular(lower, x, upper=False)
         return solved

@@ -31,6 +31,7 @@ from kullback.pairs.relative_factor import (
     stored_factor,
     trace_minus_log_det,
 )
+from kullback.pairs.visible import hidden
 
 Gaussian = MultivariateNormal | LowRankMultivariateNormal
 SOURCE = "½[tr(Σ_q⁻¹Σ_p) − d − log det(Σ_q⁻¹Σ_p) + ‖L_q⁻¹Δμ‖²] from W = L_q⁻¹(L_p − L_q)"
@@ -38,7 +39,12 @@ SOURCE = "½[tr(Σ_q⁻¹Σ_p) − d − log det(Σ_q⁻¹Σ_p) + ‖L_q⁻¹Δ�
 
 @register(MultivariateNormal, LowRankMultivariateNormal, source=SOURCE)
 def kl_gaussian_low_rank(p: Gaussian, q: Gaussian) -> Tensor:
-    """Two Gaussians one of which has Σ = D + UUᵀ: by its parts, near equality by its factor."""
+    """Two Gaussians one of which has Σ = D + UUᵀ: by its parts, near equality by its factor.
+
+    The factor of p loses digits only of derivatives, as it is not solved with.
+    """
+    if isinstance(q, MultivariateNormal) and not _is_followed(p, q):
+        return kl_gaussian_gaussian(p, q)
     value, apart = compare_apart(p, q)
     if is_known(apart) and bool(apart.all()):
         return value
@@ -96,6 +102,12 @@ def _with_own_derivatives(p: Gaussian, q: Gaussian) -> Tensor | None:
     if not bool(value.isfinite().all()):
         return None
     return with_derivatives(value, way, p, q, kl_gaussian_gaussian, by_factors=quick is not None)
+
+
+def _is_followed(*laws: Gaussian) -> bool:
+    """Whether derivatives may be wanted."""
+    parameters = (x for law in laws for x in law.__dict__.values() if isinstance(x, Tensor))
+    return hidden() or (torch.is_grad_enabled() and any(x.requires_grad for x in parameters))
 
 
 def _stored(d: MultivariateNormal, way: str) -> Tensor:
