@@ -171,22 +171,45 @@ KULLBACK_API int32_t kullback_matrix_gradients(const MatrixGradientCall* call) {
     return failed.load() ? 2 : 0;
 }
 
-// Returns 0, 1 for a request that makes no sense, 2 if a capacitance matrix overflows.
-KULLBACK_API int32_t kullback_compare_low_rank(const LowRankCall* call) {
-    if (call == nullptr || call->dtype < 0 || call->dtype > 1 || call->batch < 0 || call->size < 0) return 1;
-    if (call->rank < 1 || call->rank > kLargestRank) return 1;
+// Every item of a batch of low rank in scratch of its thread's own. Returns 0, 1 for a request that makes no sense, 2 if a square
+// overflows. `each`: operations of one item.
+template <class Call>
+static int32_t run_low_rank(const Call* call, int64_t each, int64_t scratch_size, bool (*kernel)(const Call&, int64_t, double*)) {
     std::atomic<bool> failed{false};
-    const LowRankKernel kernel = instruction_set().factors->low_rank[call->dtype];
-    const int64_t each = call->size * call->rank * call->rank, batch = call->batch > 0 ? call->batch : 1;
+    const int64_t batch = call->batch > 0 ? call->batch : 1;
     const int32_t threads = batch * each < 50000 ? 1 : static_cast<int32_t>(call->threads);
     const int64_t grain = threads == 1 ? batch : (batch + 4 * threads - 1) / (4 * threads);
     parallel_for(call->batch, grain, threads, [&](int64_t begin, int64_t end) {
-        std::vector<double> scratch(static_cast<size_t>(low_rank_scratch(call->size, call->rank)));
+        std::vector<double> scratch(static_cast<size_t>(scratch_size));
         for (int64_t i = begin; i < end; ++i) {
             if (!kernel(*call, i, scratch.data())) failed.store(true, std::memory_order_relaxed);
         }
     });
     return failed.load() ? 2 : 0;
+}
+
+template <class Call>
+static bool is_low_rank(const Call* call) {
+    if (call == nullptr || call->dtype < 0 || call->dtype > 1 || call->batch < 0 || call->size < 0) return false;
+    return call->rank >= 1 && call->rank <= kLargestRank;
+}
+
+KULLBACK_API int32_t kullback_compare_low_rank(const LowRankCall* call) {
+    if (!is_low_rank(call)) return 1;
+    const int64_t n = call->size, k = call->rank;
+    return run_low_rank(call, n * k * k, low_rank_scratch(n, k), instruction_set().factors->low_rank[call->dtype]);
+}
+
+KULLBACK_API int32_t kullback_factor_low_rank(const LowRankFactorCall* call) {
+    if (!is_low_rank(call)) return 1;
+    const int64_t n = call->size, k = call->rank;
+    return run_low_rank(call, n * n * k, apart_scratch(n, k), instruction_set().factors->low_rank_factor[call->dtype]);
+}
+
+KULLBACK_API int32_t kullback_compare_apart(const ApartCall* call) {
+    if (!is_low_rank(call)) return 1;
+    const int64_t n = call->size, k = call->rank;
+    return run_low_rank(call, n * n * (n + k), apart_scratch(n, k), instruction_set().factors->apart[call->dtype]);
 }
 
 static int32_t run_dirichlet(const DirichletCall* call, const DirichletKernel (&kernels)[2]) {

@@ -7,6 +7,7 @@
 
 #include "../elementwise.h"
 #include "../math/log.h"
+#include "apart.h"
 #include "interleaved.h"
 #include "low_rank.h"
 #include "matrices.h"
@@ -235,6 +236,8 @@ const FactorKernels kFactors = {{item<double>, item<float>},
                                 {compare_matrices<double>, compare_matrices<float>},
                                 {compare_lanes<double>, compare_lanes<float>},
                                 {compare_low_rank<double>, compare_low_rank<float>},
-                                {matrix_gradients<double>, matrix_gradients<float>}};
+                                {matrix_gradients<double>, matrix_gradients<float>},
+                                {factor_low_rank<double>, factor_low_rank<float>},
+                                {compare_apart<double>, compare_apart<float>}};
 
 }  // namespace kullback::KULLBACK_SET

@@ -87,12 +87,35 @@ inline int64_t low_rank_scratch(int64_t size, int64_t rank) {
     return (3 + 10 * rank) * matrix_stride(size) + rank * (2 * rank + 1) + 9 * 16 * rank * rank;
 }
 
+// L of D + U U^T, batch x size x size by rows.
+struct LowRankFactorCall {
+    int64_t dtype;
+    int64_t batch, size, rank, threads;
+    const void *factor, *diagonal;  // contiguous
+    double* lower;
+};
+
+// A Gaussian by its factor against one with D + U U^T; `excess` tells how far apart they are.
+struct ApartCall {
+    int64_t dtype;
+    int64_t batch, size, rank, threads;
+    const void *loc_p, *lower_p, *loc_q, *factor_q, *diagonal_q;  // contiguous
+    double *value, *excess;                                       // batch
+};
+
+// One of the batch; false where numbers overflow. scratch holds apart_scratch(size, rank) doubles.
+using LowRankFactorKernel = bool (*)(const LowRankFactorCall&, int64_t item, double* scratch);
+using ApartKernel = bool (*)(const ApartCall&, int64_t item, double* scratch);
+inline int64_t apart_scratch(int64_t size, int64_t rank) { return (2 + 2 * rank + size) * matrix_stride(size) + rank * (rank + 1); }
+
 struct FactorKernels {
     FactorKernel by_dtype[2];
     MatrixKernel matrices[2];
     LanesKernel lanes[2];
     LowRankKernel low_rank[2];
     MatrixGradientKernel gradients[2];
+    LowRankFactorKernel low_rank_factor[2];
+    ApartKernel apart[2];
 };
 
 }  // namespace kullback

@@ -23,6 +23,8 @@ int32_t kullback_compare_factors(const FactorCall*);
 int32_t kullback_compare_matrices(const MatrixCall*);
 int32_t kullback_matrix_gradients(const MatrixGradientCall*);
 int32_t kullback_compare_low_rank(const LowRankCall*);
+int32_t kullback_factor_low_rank(const LowRankFactorCall*);
+int32_t kullback_compare_apart(const ApartCall*);
 int32_t kullback_dirichlet_forward(const DirichletCall*);
 int32_t kullback_dirichlet_backward(const DirichletCall*);
 int32_t kullback_program_check(const Program*);
@@ -144,6 +146,15 @@ void run_low_rank(int64_t batch, int64_t size, int64_t rank, int64_t threads) {
         expect(kullback_compare_low_rank(&call) == 0, "low rank");
         for (double x : value) expect(other == 0 ? x == 0 : x >= 0, "zero for equal laws, else not negative");
     }
+    const int64_t dtype = sizeof(T) == 8 ? 0 : 1;
+    std::vector<double> lower(static_cast<size_t>(batch * size * size)), excess(static_cast<size_t>(batch));
+    const LowRankFactorCall factor{dtype, batch, size, rank, threads, tensors[1].data(), tensors[2].data(), lower.data()};
+    expect(kullback_factor_low_rank(&factor) == 0, "the factor of a low rank");
+    const std::vector<T> rounded(lower.begin(), lower.end());
+    const ApartCall apart{dtype, batch, size, rank, threads, tensors[0].data(), rounded.data(),
+                          tensors[3].data(), tensors[4].data(), tensors[5].data(), value.data(), excess.data()};
+    expect(kullback_compare_apart(&apart) == 0, "a factor against a low rank");
+    for (double x : value) expect(x > -1e-4, "not negative beyond what cancels");
 }
 
 template <class T>

@@ -8,6 +8,7 @@ import torch.distributions as td
 
 from kullback import kl_divergence
 from kullback.kernels import native
+from kullback.kernels.apart_op import compare_apart, factor_low_rank
 from kullback.kernels.factor_op import compare_matrices, matrix_gradients
 from kullback.kernels.low_rank_op import LowRank
 from kullback.pairs.low_rank_multivariate_normal import compare_low_rank
@@ -212,6 +213,45 @@ def test_gradients_of_low_ranks_as_those_of_the_formula(shape, step):
         assert x.shape == y.shape
         # A component is compared with the largest of its element, as the formula itself is no better.
         assert bool(((x - y).abs() <= 1e-9 * y.abs().amax() + 1e-300).all())
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, (60, 5)])
+def test_factors_of_low_ranks(shape):
+    p = low_rank(0, 5, *shape)
+    for big in (1.0, 1e8):
+        factor = big * p.factor
+        lower = factor_low_rank(factor, p.diagonal)
+        stacked = torch.cat([factor.mT, torch.diag_embed(p.diagonal.sqrt())], -2)
+        upper = torch.linalg.qr(stacked).R
+        wanted = upper.mT * upper.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
+        assert bool(((lower - wanted).abs() <= 1e-13 * wanted.abs().amax((-2, -1), keepdim=True)).all())
+        assert torch.equal(lower, lower.tril())
+    narrow = p.factor.float(), p.diagonal.float()
+    assert torch.equal(factor_low_rank(*narrow), factor_low_rank(*(t.double() for t in narrow)))
+    assert factor_low_rank(1e200 * p.factor, p.diagonal) is None
+    assert factor_low_rank(p.factor.requires_grad_(), p.diagonal) is None
+
+
+@pytest.mark.parametrize("shape", [(2, 1), (4, 2), (9, 3), (40, 16)])
+def test_gaussians_apart_as_their_formula(shape):
+    q, loc = low_rank(0, 5, *shape), draw(3, 5, shape[0])
+    lower = draw(4, 5, shape[0], shape[0]).tril() + 3 * torch.eye(shape[0])
+    for big in (1.0, 1e8):
+        laws = [td.LowRankMultivariateNormal(q.loc, big * q.factor, q.diagonal)]
+        laws += [td.MultivariateNormal(loc, scale_tril=lower)]
+        for p, other in (laws, laws[::-1]):
+            value = kl_divergence(p, other)
+            with torch.enable_grad():  # followed parameters take the formula
+                p.loc.requires_grad_()
+                wanted = kl_divergence(p, other)
+                p.loc.requires_grad_(requires_grad=False)
+            torch.testing.assert_close(value, wanted.detach(), rtol=1e-13, atol=0)
+    singles = [LowRank(*(t.float() for t in q)), loc.float(), lower.float()]
+    found = compare_apart(singles[1], singles[2], singles[0])
+    wide = compare_apart(singles[1].double(), singles[2].double(), LowRank(*(t.double() for t in singles[0])))
+    for x, y in zip(found, wide, strict=True):
+        assert torch.equal(x, y)
+    assert compare_apart(loc, lower, q._replace(factor=1e200 * q.factor)) is None
 
 
 def test_low_ranks_that_overflow_or_do_not_match_are_left_to_the_formula():

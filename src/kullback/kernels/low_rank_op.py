@@ -26,7 +26,7 @@ _DTYPES = {torch.float64: 0, torch.float32: 1}
 _CALL = struct.Struct("=12qd")
 # ‖ΔU‖² as a share of ‖U_p‖² + ‖U_q‖² from which nothing is gained by taking the difference first.
 _UNLIKE = 0.5
-_LARGEST = 16  # columns of U, as csrc/pairs/factors.h has it
+LARGEST_RANK = 16  # columns of U, as csrc/pairs/factors.h has it
 
 
 class LowRank(NamedTuple):
@@ -72,7 +72,7 @@ class LowRankOp:
         tensors: Sequence[Tensor] = (*p, *q)
         if dtype not in _DTYPES or any(t.dtype is not dtype for t in tensors):
             tensors = [t.to(work_dtype(t.device)) for t in tensors]
-        value: Tensor = self.op(*tensors) if alike and 1 <= rank <= _LARGEST else self._reference(*tensors)
+        value: Tensor = self.op(*tensors) if alike and 1 <= rank <= LARGEST_RANK else self._reference(*tensors)
         return value
 
     def _reference(self, *tensors: Tensor) -> Tensor:

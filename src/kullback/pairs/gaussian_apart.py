@@ -20,8 +20,10 @@ from torch import Tensor
 from torch.distributions import LowRankMultivariateNormal, MultivariateNormal
 
 from kullback._core.shapes import joint_shape
+from kullback.kernels.apart_op import compare_apart as compare_natively
+from kullback.kernels.low_rank_op import LowRank
 from kullback.pairs.parameters import working
-from kullback.pairs.relative_factor import lower_factor
+from kullback.pairs.relative_factor import lower_factor, stored_factor
 
 Gaussian = MultivariateNormal | LowRankMultivariateNormal
 # ‖ZZᵀ − I‖² from which what cancels in 2KL is less than a hundred times as large.
@@ -46,6 +48,11 @@ class _Root(NamedTuple):
 
 def compare_apart(p: Gaussian, q: Gaussian) -> tuple[Tensor, Tensor]:
     """The divergence in working precision, and whether it can be trusted: whether the two are apart."""
+    if isinstance(q, LowRankMultivariateNormal) and isinstance(p, MultivariateNormal):
+        low_rank = LowRank(q.loc, q._unbroadcasted_cov_factor, q._unbroadcasted_cov_diag)
+        quick = compare_natively(p.loc, stored_factor(p), low_rank)
+        if quick is not None:
+            return quick[0], quick[1] > _APART
     of_p, of_q = _root(p), _root(q)
     offset = (working(p.loc) - working(q.loc)).unsqueeze(-1)
     columns = of_p.columns()

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.distributions import LowRankMultivariateNormal, MultivariateNormal, Wishart
 
+from kullback.kernels.apart_op import factor_low_rank
 from kullback.pairs.parameters import working
 from kullback.pairs.visible import hidden
 
@@ -38,6 +39,9 @@ def given(d: Matrix) -> str:
 def lower_factor(d: Matrix) -> Tensor:
     """L with Σ = LLᵀ in working precision; factored again where torch did so in less."""
     if isinstance(d, LowRankMultivariateNormal):
+        lower = factor_low_rank(d._unbroadcasted_cov_factor, d._unbroadcasted_cov_diag)
+        if lower is not None:
+            return lower
         scale = working(d._unbroadcasted_cov_diag).sqrt().unsqueeze(-1)
         whitened = working(d._unbroadcasted_cov_factor) / scale
         eye = torch.eye(whitened.shape[-2], dtype=whitened.dtype, device=whitened.device)
