@@ -18,6 +18,11 @@ def main():
         (0.0, 1e-30, 0.0, 1e30),
         (1e30, 1e-30, -1e30, 1e-30),
         (1e-30, 1e-30, 2e-30, 1e-30),
+        # |Δμ| is the other scale, or all but: what is left of the slope in that scale is far below its terms.
+        (0.0, 1e-8, 1.0, 1.0),
+        (0.0, 1e-15, 7.5, 7.5),
+        (1e-30, 1e-30, 1e-3, 1e-3),
+        (-7.5, 7.5, 0.0, 1e-15),
     ]
     cases = [(rounded({"loc": m, "scale": s}), rounded({"loc": n, "scale": t})) for m, s, n, t in hard]
     cases += near({"loc": 0.75, "scale": 1.3}) + near({"loc": -1e6, "scale": 1e-3}, steps=range(1, 13, 2))

@@ -29,6 +29,9 @@ def main():
     ]
     cases = [(rounded({"loc": m, "scale": s}), rounded({"loc": n, "scale": t})) for m, s, n, t in hard]
     write("Laplace", "Normal", laplace_normal, cases)
+    # |Δμ| is all but the scale of q, from which the slope in that scale is its difference.
+    tied = [(1e-3, 1e-3, 1e12, 1e12), (1e-30, 1e-30, 1.0, 1.0), (0.0, 0.03125, -1.0, 1.0)]
+    cases += [(rounded({"loc": m, "scale": s}), rounded({"loc": n, "scale": t})) for m, s, n, t in tied]
     write(
         "Laplace",
         "Laplace",

@@ -32,6 +32,14 @@ def main():
             rows += pairs if k > 6 else [(rounded(p), rounded(q)) for p, q in pairs]
     # The mean df·V kept: the leading terms of the divergence cancel.
     rows.append((law(1e6, lower), law(4e6, [[v / 2 for v in row] for row in lower])))
+    # df·V kept in one direction although V is on another scale, beside which the difference of the factors loses V.
+    wide = [[1e6 * v for v in row] for row in other]
+    rows += [
+        (law(1e12, lower), law(2.5, wide)),
+        (law(1e9, lower), law(30.0, [[1e4 * v for v in row] for row in other])),
+    ]
+    tiny = [[1e-20 * v for v in row] for row in lower]
+    rows += [(law(5.0, tiny), law(7.5, other)), (law(7.5, other), law(5.0, tiny))]
     write("Wishart", "Wishart", wishart_wishart, rows, digits=120)
     for name in ("covariance_matrix", "precision_matrix"):
         p, q = {"df": 5.0, name: MATRIX}, {"df": 6.5, name: OTHER_MATRIX}

@@ -86,3 +86,25 @@ def test_a_chance_that_underflows_has_a_finite_gradient(given, other):
     assert value.item() == pytest.approx(-other.log_prob(d(0.0)).item(), rel=1e-14)
     value.backward()
     assert all(bool(leaf.grad.isfinite()) for leaf in leaves.values())
+
+
+@pytest.mark.parametrize("by_logits", [False, True])
+def test_few_failures_beside_many_leave_gradients_finite(by_logits):
+    # One formula is for few failures, another for many; where one is not used it must not disturb.
+    rate = d([0.3, 0.5, 0.999, 1e-6, 0.3])
+    given = (rate.logit() if by_logits else rate).requires_grad_()
+    name = "logits" if by_logits else "probs"
+
+    def of(counts, rates):
+        return Binomial(d(counts), **{name: rates})
+
+    count, big, other = [50.0, 1000.0, 3.0, 30.0, 2.0], [51.0, 5000.0, 5.0, 31.0, 1.0], d([0.4, 0.2, 0.9, 0.5, 0.5])
+    other = other.logit() if by_logits else other
+    together = kl_divergence(of(count, given), of(big, other))
+    (found,) = torch.autograd.grad(together.sum(), given)
+    for i in range(5):
+        one = given[i].detach().requires_grad_()
+        value = kl_divergence(of(count[i], one), of(big[i], other[i]))
+        value.backward()
+        assert together[i].item() == pytest.approx(value.item(), rel=1e-14)
+        assert found[i].item() == pytest.approx(one.grad.item(), rel=1e-13)

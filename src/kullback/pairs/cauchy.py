@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Cauchy, Normal
 
+from kullback._core.special._double_double import two_difference
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
 
@@ -24,6 +25,22 @@ def kl_cauchy_normal(p: Cauchy, q: Normal) -> Tensor:
 
 
 def cauchy_cauchy(loc_p: Tensor, scale_p: Tensor, loc_q: Tensor, scale_q: Tensor) -> Tensor:
-    """Symmetric in p and q; roots before the product, so that it neither over- nor underflows."""
+    """Symmetric in p and q; roots before the product, so that it neither over- nor underflows.
+
+    With γ and γ' the larger and the smaller scale, the slope in γ is (γ² − γ'² − Δμ²)/(γ·((γ+γ')² + Δμ²)). Where
+    |Δμ| is about γ its two large terms cancel, unless the divergence is written with their difference, as
+
+        log(|Δμ|/(2γ')) + log(1 + ((γ − |Δμ|)² + γ'² + 2γγ')/(2γ|Δμ|)).
+    """
     unit = 2 * scale_p.sqrt() * scale_q.sqrt()
-    return torch.log1p(((scale_p - scale_q) / unit) ** 2 + ((loc_p - loc_q) / unit) ** 2)
+    value = torch.log1p(((scale_p - scale_q) / unit) ** 2 + ((loc_p - loc_q) / unit) ** 2)
+    difference, rest = two_difference(loc_p, loc_q)
+    wide = torch.where(scale_p >= scale_q, scale_p, scale_q)
+    alike = (difference.abs() > 0.5 * wide) & (difference.abs() < 2 * wide)
+    sign = torch.where(difference < 0, -1.0, 1.0)
+    distance = torch.where(alike, sign * difference, 1.0)
+    large = torch.where(alike, wide, 1.0)
+    small = torch.where(alike, torch.where(scale_p >= scale_q, scale_q, scale_p), 1.0)
+    gap = (large - distance) - torch.where(alike, sign * rest, 0.0).detach()
+    share = gap / large * (gap / distance) / 2 + small / distance * (1 + small / large / 2)
+    return torch.where(alike, torch.log1p(share) + torch.log(distance / small / 2), value)

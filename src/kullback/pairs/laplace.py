@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Gumbel, Laplace, Normal
 
+from kullback._core.special._double_double import two_difference, two_sum
 from kullback.pairs.moments import kl_to_normal
 from kullback.pairs.parameters import read
 from kullback.pairs.products import settled
@@ -33,8 +34,16 @@ def kl_laplace_laplace(p: Laplace, q: Laplace) -> Tensor:
     log_mean = torch.log1p(expm1mx(-torch.where(near, delta, 0.0)))
     close = expm1mx(log_scales + log_mean) + log_mean
     # Far apart E|x − μ_q| is all but |Δμ|, which must not be built from b_p.
-    apart = (distance + scale_p * torch.exp(-delta)) / scale_q - 1 - log_scales
-    return torch.where(near, close, apart)
+    spread = scale_p * torch.exp(-delta)
+    absolute = distance + spread
+    apart = absolute / scale_q - 1 - log_scales
+    # Where it is about b_q, the slope in b_q is its difference from that, to which what was rounded off belongs.
+    alike = (absolute - scale_q).abs() < 0.5 * scale_q
+    mean, scale = (torch.where(alike, t, 1.0) for t in (absolute, scale_q))
+    rest = torch.where(difference < 0, -1.0, 1.0) * two_difference(loc_p, loc_q)[1] + two_sum(distance, spread)[1]
+    excess = log_ratio(mean, scale) + (torch.where(alike, rest, 0.0) / mean).detach()
+    tied = expm1mx(excess) + log_ratio(mean, torch.where(alike, scale_p, 1.0))
+    return torch.where(near, close, torch.where(alike, tied, apart))
 
 
 @register(Laplace, Normal, source="½log(π/e) + KL(Normal of the same moments ‖ q)")

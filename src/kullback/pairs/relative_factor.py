@@ -11,6 +11,7 @@ W + Wᵀ = E − WWᵀ, E = L_q⁻¹(Σ_p − Σ_q)L_q⁻ᵀ, takes them out.
 
 from __future__ import annotations
 
+import math
 from typing import cast
 
 import torch
@@ -26,6 +27,8 @@ _GIVEN = ("scale_tril", "covariance_matrix", "precision_matrix")
 # A factor this close to I, in squared norm, is refined; further away rounding errors are amplified 20 times at most.
 NEAR = 0.01
 _BLOCK = 128
+# From this |log(1 + wᵢᵢ)| on a column of L_p is on another scale than that of L_q.
+SCALES = math.log(2)
 
 
 def given(d: Matrix) -> str:
@@ -83,8 +86,14 @@ def relative_factor(p: Matrix, q: Matrix, lower_q: Tensor) -> tuple[Tensor, Tens
 
 
 def factor_difference(lower_p: Tensor, lower_q: Tensor) -> tuple[Tensor, Tensor]:
-    """W and log(1 + wᵢᵢ) of the factors; entries above the diagonal are no parameters, whatever a maker left there."""
-    return solve_lower(lower_q, (lower_p - lower_q).tril()), _log_diagonals(lower_p, lower_q)
+    """W and log(1 + wᵢᵢ) of the factors; entries above the diagonal are no parameters, whatever a maker left there.
+
+    A column of L_p on another scale than L_q's is solved for alone: in the difference one of them would be lost.
+    """
+    log_diagonal = _log_diagonals(lower_p, lower_q)
+    kept = (log_diagonal.detach().abs() < SCALES).to(lower_q.dtype)
+    found = solve_lower(lower_q, (lower_p - lower_q * kept.unsqueeze(-2)).tril())
+    return found - torch.diag_embed(1 - kept), log_diagonal
 
 
 def _log_diagonals(a: Tensor, b: Tensor) -> Tensor:

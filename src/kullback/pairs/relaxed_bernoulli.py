@@ -24,7 +24,7 @@ from kullback.pairs.outcomes import chance, difference_of_log_odds, kl_of_tilt
 from kullback.pairs.parameters import read
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
-from kullback.pairs.visible import surely
+from kullback.pairs.visible import hidden, surely
 from kullback.special import expm1mx, log1pmx
 
 # With step 0.4 the trapezoid rule errs by e^(−2π²/0.4) < 1e-21; e^−48 is below rounding at any growth of the integrand.
@@ -47,13 +47,14 @@ def kl_logit_relaxed_bernoulli_logit_relaxed_bernoulli(
     (t_p,), (t_q,) = read(p, "temperature"), read(q, "temperature")
     chance_p, chance_q = chance(p), chance(q)
     sure = chance_p.certain()[0] | chance_p.certain()[1] | chance_q.certain()[0] | chance_q.certain()[1]
-    a, delta = chance_p.inner().as_logits().given, difference_of_log_odds(chance_p.inner(), chance_q.inner())
+    a, b = (side.inner().as_logits().given for side in (chance_p, chance_q))
+    delta = difference_of_log_odds(chance_p.inner(), chance_q.inner())
     # The closed form knows nothing of the slope in the temperatures.
     if surely(t_p == t_q) and not (t_p.requires_grad or t_q.requires_grad):
         value = _equal_temperatures(delta) + torch.zeros_like(t_p + t_q)
         error = torch.zeros_like(value.detach())
     else:
-        value, error = _any_temperatures((t_p, t_q), a, delta)
+        value, error = _any_temperatures((t_p, t_q), (a, b), delta)
     same = (chance_p.certain()[0] & chance_q.certain()[0]) | (chance_p.certain()[1] & chance_q.certain()[1])
     return torch.where(sure, torch.where(same, 0.0, math.inf), value), error
 
@@ -101,25 +102,69 @@ def _polynomial(x: Tensor, coefficients: list[float]) -> Tensor:
     return total
 
 
-def _any_temperatures(temperatures: tuple[Tensor, Tensor], a: Tensor, delta: Tensor) -> tuple[Tensor, Tensor]:
-    """The module's formula; `a` are p's log-odds, `delta` what they exceed q's by."""
-    t_p, t_q = temperatures
+def _any_temperatures(
+    temperatures: tuple[Tensor, Tensor], log_odds: tuple[Tensor, Tensor], delta: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The module's formula; `delta` is what p's log-odds exceed q's by."""
+    (t_p, t_q), (a, b) = temperatures, log_odds
     excess, log_c = (t_q - t_p) / t_p, log_ratio(t_q, t_p)
-    shift = excess * a + delta
+    # Far from c = 1 the slope c in a must not be built as (c − 1) + 1.
+    near = excess.abs() < 0.5
+    shift = torch.where(near, torch.where(near, excess, 0.0) * a + delta, t_q / t_p * a - b)
     up = t_q > t_p
     log_scale = torch.where(up, -log_c, log_c)
     scale_less_one = torch.where(up, (t_p - t_q) / t_q, excess)
     offset = torch.where(up, -shift * (t_p / t_q), shift)
-    index = torch.arange(-_REACH, _REACH + 1, dtype=a.dtype, device=a.device)
-    logistic = _STEP * index
-    weight = _STEP * torch.sigmoid(logistic) * torch.sigmoid(-logistic)
-    tilts = scale_less_one.unsqueeze(-1) * logistic + offset.unsqueeze(-1)
-    terms = 2 * weight * _tilted(logistic, tilts)
-    fine, coarse = terms.sum(-1), 2 * terms[..., ::2].sum(-1)
-    core = expm1mx(log_scale) + fine
+    core, error = _shrunk(log_scale, scale_less_one, offset)
     # 2(c − 1) − (1 + c) log c, third-order small at c = 1.
-    near = excess.abs() < 0.5
     inner = torch.where(near, excess, 0.0)
     swap = torch.where(near, -inner * inner - (2 + inner) * log1pmx(inner), 2 * excess - (2 + excess) * log_c)
     value = torch.where(up, (1 + excess) * core + swap, core)
-    return value, (fine - coarse).detach().abs() * torch.where(up, 1 + excess, 1.0).detach()
+    return value, error * torch.where(up, 1 + excess, 1.0).detach()
+
+
+def _shrunk(log_scale: Tensor, scale_less_one: Tensor, offset: Tensor) -> tuple[Tensor, Tensor]:
+    """The divergence for c ≤ 1. Its slope in m is E sinh m/(cosh m + cosh cL), where no two terms differ in sign."""
+    index = torch.arange(-_REACH, _REACH + 1, dtype=offset.dtype, device=offset.device)
+    logistic = _STEP * index
+    weight = _STEP * torch.sigmoid(logistic) * torch.sigmoid(-logistic)
+    m = offset.detach()
+    terms = 2 * weight * _tilted(logistic, scale_less_one.unsqueeze(-1) * logistic + m.unsqueeze(-1))
+    fine, coarse = terms.sum(-1), 2 * terms[..., ::2].sum(-1)
+    core, error = expm1mx(log_scale) + fine, (fine - coarse).detach().abs()
+    if not hidden() and not offset.requires_grad:
+        return core, error
+    half = logistic[_REACH:]
+    doubled = torch.where(half == 0, 1.0, 2.0) * weight[_REACH:]
+    at = (1 + scale_less_one.detach()).unsqueeze(-1) * half, m.unsqueeze(-1)
+    to_m, to_mm = ((doubled * slope(*at)).sum(-1) for slope in (_pull, _stiffness))
+    to_mc = (doubled * half * _slack(*at)).sum(-1)
+    none = torch.zeros_like(to_m)
+    steps = [split_point(offset)[1], split_point(scale_less_one)[1]]
+    return attach(core, steps, [to_m, none], [to_mm, to_mc, none]), error
+
+
+def _parts(y: Tensor, m: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """e^(−|m|), e^y + e^(−y), and 2e^(−|m|)·(cosh m + cosh y)."""
+    small, both = torch.exp(-m.abs()), torch.exp(y) + torch.exp(-y)
+    return small, both, 1 + small * small + small * both
+
+
+@Pointwise
+def _pull(y: Tensor, m: Tensor) -> Tensor:
+    """The quotient sinh m/(cosh m + cosh y)."""
+    return torch.sign(m) * -torch.expm1(-2 * m.abs()) / _parts(y, m)[2]
+
+
+@Pointwise
+def _stiffness(y: Tensor, m: Tensor) -> Tensor:
+    """Its derivative in m, (1 + cosh m cosh y)/(cosh m + cosh y)²."""
+    small, both, total = _parts(y, m)
+    return small * (4 * small + (1 + small * small) * both) / total / total
+
+
+@Pointwise
+def _slack(y: Tensor, m: Tensor) -> Tensor:
+    """Its derivative in y, −sinh m sinh y/(cosh m + cosh y)²."""
+    small, _, total = _parts(y, m)
+    return torch.sign(m) * torch.expm1(-2 * m.abs()) * small * (torch.exp(y) - torch.exp(-y)) / total / total

@@ -89,7 +89,9 @@ def beyond_mean(n: Tensor, big: Tensor, p: Chance) -> tuple[Tensor, Tensor]:
     many = n * p.flip().outcomes()[0] > _FEW
     if surely(many):
         return _of_many_failures(n, big - n, p)
-    rare, rare_error = _of_few_failures(n, big, p, many)
+    # Half a failure on average where they are many: what is not used must not overflow, nor its gradient be NaN.
+    half = torch.log(2 * n - 1) if p.logits else 1 - 0.5 / n
+    rare, rare_error = _of_few_failures(n, big, p._replace(given=torch.where(many, half, given)))
     if surely(~many):
         return rare, rare_error
     even = torch.full_like(given, 0.0 if p.logits else 0.5)
@@ -144,10 +146,10 @@ def _balance(t: Tensor, n: Tensor, log_odds: Tensor, p1: Tensor, p0: Tensor) -> 
     return torch.where(thin, torch.where(seen, below, 0.0), above)
 
 
-def _of_few_failures(n: Tensor, big: Tensor, p: Chance, many: Tensor) -> tuple[Tensor, Tensor]:
-    """By log Γ; where failures are many the value is not to be used."""
+def _of_few_failures(n: Tensor, big: Tensor, p: Chance) -> tuple[Tensor, Tensor]:
+    """By log Γ; for at most half a failure on average."""
     poisson = big.isinf()
-    mean, failures = n * p.success(), torch.where(many, 0.5, n * p.flip().success())
+    mean, failures = n * p.success(), n * p.flip().success()
     count = torch.where(poisson, n + 1, big)
     rest = count - mean
     # R(N) − R(N₀) through its slope at N, since N − N₀ = μ may be far below the rounding of N.

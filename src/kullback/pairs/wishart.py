@@ -18,7 +18,7 @@ from kullback.pairs.lgamma_gap import Corners, main_difference
 from kullback.pairs.parameters import read
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
-from kullback.pairs.relative_factor import lower_factor, relative_factor
+from kullback.pairs.relative_factor import SCALES, lower_factor, relative_factor
 from kullback.special import binet_bregman, expm1mx, log1pmx
 
 
@@ -37,8 +37,10 @@ def kl_wishart_wishart(p: Wishart, q: Wishart) -> Tensor:
 
 
 def _scale_terms(a: Tensor, b: Tensor, gap: Tensor, w: Tensor, log_m: Tensor) -> Tensor:
-    """b·log(b/m) − b + m for m = a·(1+w)², from the difference m − b = a·w·(2+w) − gap."""
-    excess = a * w * (2 + w) - gap
+    """b·log(b/m) − b + m for m = a·(1+w)², from m − b = a·w·(2+w) − gap; on another scale from m itself."""
+    apart = log_m.detach().abs() >= SCALES
+    inner, log_apart = torch.where(apart, 0.0, w), torch.where(apart, log_m, 0.0)
+    excess = torch.where(apart, a * torch.exp(2 * log_apart) - b, a * inner * (2 + inner) - gap)
     x = excess / b
     near = x.abs() < 0.5
     far = excess - b * (log_ratio(a, b) + 2 * log_m)
