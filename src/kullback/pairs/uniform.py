@@ -18,14 +18,16 @@ from torch.distributions import (
     Uniform,
 )
 
+from kullback._core.special._double_double import two_sum
 from kullback._core.special._precision import horner
+from kullback.pairs.lgamma_near_one import EULER
 from kullback.pairs.moments import kl_to_normal
 from kullback.pairs.parameters import gives_logits, read
 from kullback.pairs.products import mean_term, settled, sum_of_products
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.pairs.roundings import Answer, rounded
-from kullback.special import binet, expm1mx, kl_div, lgamma_bregman, log1mexp, rel_entr
+from kullback.special import binet, digamma, expm1mx, kl_div, lgamma_bregman, log1mexp, rel_entr
 
 _NEGENTROPY = 0.5 * math.log(2 * math.pi * math.e / 12)
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
@@ -147,8 +149,7 @@ def kl_uniform_continuous_bernoulli(p: Uniform, q: ContinuousBernoulli) -> Tenso
     logit = _logit(q)
     spread = logit.isfinite()
     logit = torch.where(spread, logit, 1.0)
-    outer = low + (1 - high)
-    log_width = torch.where(outer < 0.5, torch.log1p(-outer), torch.log(high - low))
+    log_width = _log_unit_width(low, high, 1 - high)
     small = logit.abs() < 1
     near_logit = torch.where(small, logit, 0.0)
     near = _log_sinhc(near_logit / 2) + near_logit / 2 * ((1 - high) - low) - log_width
@@ -200,12 +201,20 @@ def _log_sinhc(k: Tensor) -> Tensor:
 
 def _near_flat_beta(low: Tensor, high: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """With log B(a, b) = [D(1→a) + D(1→b) − D(2→a+b)] − (a−1) − (b−1), which vanishes at a = b = 1."""
-    width, low_gap, high_gap = high - low, 1 - low, 1 - high
-    bregman = lgamma_bregman(1.0, a) + lgamma_bregman(1.0, b) - lgamma_bregman(2.0, a + b)
+    low_gap, high_gap = 1 - low, 1 - high
+    total, lost = two_sum(a, b)
+    # What the sum is rounded by counts as soon as a and b are within its root of 1.
+    of_sum = lgamma_bregman(2.0, total) + (digamma(total) - (1 - EULER)) * lost.detach()
+    bregman = lgamma_bregman(1.0, a) + lgamma_bregman(1.0, b) - of_sum
     from_zero, from_one = _mean_log_plus_one(low, high), _mean_log_plus_one(high_gap, low_gap)
+    return bregman - (a - 1) * from_zero - (b - 1) * from_one - _log_unit_width(low, high, high_gap)
+
+
+def _log_unit_width(low: Tensor, high: Tensor, high_gap: Tensor) -> Tensor:
+    """log(h − l) for an interval inside [0, 1], from what it leaves out where that is less."""
     outer = low + high_gap
-    log_width = torch.where(outer < 0.5, torch.log1p(-outer), torch.log(width))
-    return bregman - (a - 1) * from_zero - (b - 1) * from_one - log_width
+    wide = outer < 0.5
+    return torch.where(wide, torch.log1p(-torch.where(wide, outer, 0.0)), torch.log(high - low))
 
 
 def _mean_log_plus_one(low: Tensor, high: Tensor) -> Tensor:
