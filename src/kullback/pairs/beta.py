@@ -7,9 +7,17 @@ from torch import Tensor
 from torch.distributions import Beta, ContinuousBernoulli, Exponential, Gamma, Normal, Uniform
 
 from kullback._core.gauss_legendre import gauss_legendre
-from kullback._core.special._double_double import two_difference, two_product, two_sum
+from kullback._core.special._double_double import (
+    divided,
+    minus,
+    plus,
+    root,
+    two_product,
+    two_sum,
+)
 from kullback.kernels.pair_ops import PairOp
 from kullback.pairs.dirichlet import cross_difference, dirichlet_kl
+from kullback.pairs.moments import exact, kl_to_normal, known_to
 from kullback.pairs.outcomes import chance
 from kullback.pairs.parameters import read, working
 from kullback.pairs.ratios import log_ratio, share, valued
@@ -50,7 +58,8 @@ def kl_beta_uniform(p: Beta, q: Uniform) -> Tensor:
 def kl_beta_continuous_bernoulli(p: Beta, q: ContinuousBernoulli) -> Tensor:
     """Around t = 0 the odd part t·(½ − E x) is taken out; elsewhere mirrored so that t ≥ 0, with 1 − E x beside it.
 
-    For large |t| q is all but an Exponential, which Beta(1, b) approaches, too: KL(Beta ‖ Gamma(1, |t|)) + log(1 − e^−|t|).
+    For large |t| q is all but an Exponential, which Beta(1, b) approaches, too: there it is
+    KL(Beta ‖ Gamma(1, |t|)) + log(1 − e^−|t|).
     """
     a, b = read(p, "concentration1", "concentration0")
     logit = chance(q).as_logits().given
@@ -75,14 +84,16 @@ def kl_beta_continuous_bernoulli(p: Beta, q: ContinuousBernoulli) -> Tensor:
 )
 def kl_beta_gamma(p: Beta, q: Gamma) -> Tensor:
     """Gamma(a, a+b) has the mean of p and is its limit for large b."""
-    return _kl_beta_gamma(*read(p, "concentration1", "concentration0"), *read(q, "concentration", "rate"))
+    a, b = read(p, "concentration1", "concentration0")
+    return _kl_beta_gamma(a, b, *read(q, "concentration", "rate"))
 
 
 @register(Beta, Exponential, source="KL(Beta ‖ Gamma(1, rate))")
 def kl_beta_exponential(p: Beta, q: Exponential) -> Tensor:
     """An exponential law is Gamma(1, rate)."""
+    a, b = read(p, "concentration1", "concentration0")
     (rate,) = read(q, "rate")
-    return _kl_beta_gamma(*read(p, "concentration1", "concentration0"), torch.ones_like(rate), rate)
+    return _kl_beta_gamma(a, b, torch.ones_like(rate), rate)
 
 
 def _kl_beta_gamma(a: Tensor, b: Tensor, shape: Tensor, rate: Tensor) -> Tensor:
@@ -129,37 +140,14 @@ def _stirling_mean(x: Tensor) -> Tensor:
 def kl_beta_normal(p: Beta, q: Normal) -> Tensor:
     """As log q is quadratic, KL(p ‖ q) = KL(p ‖ r) + KL(r ‖ q), r the Normal with the moments of p."""
     a, b = read(p, "concentration1", "concentration0")
-    loc, scale = read(q, "loc", "scale")
-    shift = valued(_mean_difference(a, b, loc) / (a + b), share(a, b) - loc) / scale
-    between = 0.5 * (expm1mx(_log_variance_ratio(a, b, scale)) + shift * shift)
-    return _negentropy(a, b) + between
-
-
-def _log_variance_ratio(a: Tensor, b: Tensor, scale: Tensor) -> Tensor:
-    """log(ab/(c²(c+1)σ²)), c = a+b: near 0 from the difference of two products that carry their rounding errors."""
-    c, c_low = two_sum(a, b)
-    up, up_low = two_sum(c, torch.ones_like(c))
-    wide = _product(c, c_low, scale, torch.zeros_like(scale))
-    product, product_low = _product(*_product(*wide, *wide), up, up_low + c_low)
-    variance, variance_low = two_product(a, b)
-    x = ((variance - product) + (variance_low - product_low)) / product
-    near = x.abs() < 0.5
-    deviation = torch.sqrt(share(a, b) * share(b, a) / (c + 1))
-    return torch.where(near, torch.log1p(torch.where(near, x, 0.0)), 2 * log_ratio(deviation, scale))
-
-
-def _product(x: Tensor, x_low: Tensor, y: Tensor, y_low: Tensor) -> tuple[Tensor, Tensor]:
-    high, low = two_product(x, y)
-    return high, low + (x * y_low + x_low * y)
-
-
-def _mean_difference(a: Tensor, b: Tensor, loc: Tensor) -> Tensor:
-    """The mean of p minus loc, times a + b: a·(1 − loc) − b·loc, the products exact."""
-    one_minus, low = two_difference(torch.ones_like(loc), loc)
-    left, left_low = two_product(a, one_minus)
-    right, right_low = two_product(b, loc)
-    corrections = ((left_low - right_low) + a * low).detach()
-    return (left - right) + torch.where(corrections.isfinite(), corrections, 0.0)
+    (loc,) = read(q, "loc")
+    at_a, at_b = a.detach(), b.detach()
+    total = two_sum(at_a, at_b)
+    mean = divided(exact(at_a), total)
+    spread = divided(root(divided(two_product(at_a, at_b), plus(total, exact(torch.ones_like(total[0]))))), total)
+    offset = known_to(share(a, b) - loc, minus(mean, exact(loc.detach())))
+    deviation = torch.sqrt(share(a, b) * share(b, a) / (a + b + 1))
+    return kl_to_normal(_negentropy(a, b), known_to(deviation, spread), offset, q)
 
 
 def _negentropy(a: Tensor, b: Tensor) -> Tensor:

@@ -18,10 +18,10 @@ from torch.distributions import (
     Uniform,
 )
 
-from kullback._core.special._double_double import two_sum
+from kullback._core.special._double_double import minus, two_difference, two_sum
 from kullback._core.special._precision import horner
 from kullback.pairs.lgamma_near_one import EULER
-from kullback.pairs.moments import kl_to_normal
+from kullback.pairs.moments import exact, kl_to_normal, known_to, multiple
 from kullback.pairs.parameters import gives_logits, read
 from kullback.pairs.products import mean_term, settled, sum_of_products
 from kullback.pairs.ratios import log_ratio
@@ -30,6 +30,8 @@ from kullback.pairs.roundings import Answer, rounded
 from kullback.special import binet, digamma, expm1mx, kl_div, lgamma_bregman, log1mexp, rel_entr
 
 _NEGENTROPY = 0.5 * math.log(2 * math.pi * math.e / 12)
+# 1/√12, and what follows its double.
+_ROOT_TWELFTH = (0.28867513459481287, 1.6725140369678172e-17)
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 # log m − E log x = Σ_{j≥1} k^(2j)/(2j(2j+1)) with k = (h−l)/(h+l): below 1e-18 of the first term from j = 30 for k ≤ ½.
@@ -53,9 +55,12 @@ def kl_uniform_normal(p: Uniform, q: Normal) -> Tensor:
     """The midpoint's offset is summed in twice the precision: wide intervals and large locations cancel in it."""
     low, high = read(p, "low", "high")
     (loc,) = read(q, "loc")
-    half = torch.full_like(low, 0.5)
-    offset = sum_of_products((low, half), (high, half), (-loc, torch.ones_like(loc)))
-    return kl_to_normal(_NEGENTROPY, (high - low) / math.sqrt(12), offset, q)
+    total, rest = two_sum(low.detach(), high.detach())
+    offset = known_to((low + high) / 2 - loc, minus((total / 2, rest / 2), exact(loc.detach())))
+    width, lost = two_difference(high, low)
+    sd, sd_lost = multiple(width, _ROOT_TWELFTH)
+    sd_lost = sd_lost + _ROOT_TWELFTH[0] * lost.detach()
+    return kl_to_normal(_NEGENTROPY, (sd, sd_lost), offset, q)
 
 
 @register(Uniform, HalfNormal, source="E x²/2σ² + ½log(π/2) + log(σ/w), E x² = m² + w²/12")
