@@ -7,16 +7,27 @@ from torch import Tensor
 from torch.distributions import Beta, ContinuousBernoulli, Exponential, Gamma, Normal, Uniform
 
 from kullback._core.gauss_legendre import gauss_legendre
-from kullback._core.special._double_double import two_difference, two_product, two_sum
+from kullback._core.special._double_double import (
+    divided,
+    minus,
+    plus,
+    root,
+    two_product,
+    two_sum,
+)
 from kullback.kernels.pair_ops import PairOp
 from kullback.pairs.dirichlet import cross_difference, dirichlet_kl
-from kullback.pairs.parameters import gives_logits, read, working
+from kullback.pairs.moments import exact, kl_to_normal, known_to
+from kullback.pairs.outcomes import chance
+from kullback.pairs.parameters import read, working
 from kullback.pairs.ratios import log_ratio, share, valued
 from kullback.pairs.registry import register
 from kullback.special import binet, binet_bregman, expm1mx, kl_div, log1mexp, log1pmx
 
 # Exact to 1e-16 for the integrals below, whose integrands vary by a third.
 _RULE = gauss_legendre(8)
+# A logit beyond which an Exponential leaves less than 2 % outside [0, 1].
+_STEEP = 4.0
 
 
 @register(Beta, Beta, source="KL of two-dimensional Dirichlet laws", finished=True)
@@ -45,9 +56,13 @@ def kl_beta_uniform(p: Beta, q: Uniform) -> Tensor:
 
 @register(Beta, ContinuousBernoulli, source="KL(Beta ‖ Uniform(0, 1)) + log((eᵗ − 1)/t) − t·a/(a+b), t the logit")
 def kl_beta_continuous_bernoulli(p: Beta, q: ContinuousBernoulli) -> Tensor:
-    """Around t = 0 the odd part t·(½ − E x) is taken out; elsewhere mirrored so that t ≥ 0, with 1 − E x beside it."""
+    """Around t = 0 the odd part t·(½ − E x) is taken out; elsewhere mirrored so that t ≥ 0, with 1 − E x beside it.
+
+    For large |t| q is all but an Exponential, which Beta(1, b) approaches, too: there it is
+    KL(Beta ‖ Gamma(1, |t|)) + log(1 − e^−|t|).
+    """
     a, b = read(p, "concentration1", "concentration0")
-    logit = _logit(q)
+    logit = chance(q).as_logits().given
     small = logit.abs() < 0.3
     # log(sinh(t/2)/(t/2)) = t²/24 − t⁴/2880 + t⁶/181440 − …
     inner = torch.where(small, logit, 0.0)
@@ -55,20 +70,13 @@ def kl_beta_continuous_bernoulli(p: Beta, q: ContinuousBernoulli) -> Tensor:
     even = s * (1 / 24 - s * (1 / 2880 - s * (1 / 181440 - s * (1 / 9676800 - s / 479001600))))
     near = even + inner * ((b - a) / (a + b) / 2)
     size = torch.where(small, 1.0, logit.abs())
-    far = log1mexp(-size) - torch.log(size) + size * (torch.where(logit >= 0, b, a) / (a + b))
-    return _kl_beta_unit(p) + torch.where(small, near, far)
-
-
-def _logit(q: ContinuousBernoulli) -> Tensor:
-    """log(λ/(1−λ)), from the difference to ½ where that is exact."""
-    if gives_logits(q):
-        return working(q.logits)
-    probs = working(q.probs)
-    centred = 2 * probs - 1
-    middle = centred.abs() < 0.5
-    inner = torch.where(middle, centred, 0.0)
-    outer = torch.where(middle, 0.5, probs)
-    return torch.where(middle, torch.log1p(inner) - torch.log1p(-inner), torch.log(outer) - torch.log1p(-outer))
+    steep = size > _STEEP
+    rate = torch.where(steep, size, _STEEP)
+    up = logit >= 0
+    first, second = torch.where(up, b, a), torch.where(up, a, b)
+    far = log1mexp(-size) - torch.log(size) + size * (first / (a + b))
+    limit = _kl_beta_gamma(first, second, torch.ones_like(rate), rate) + log1mexp(-rate)
+    return torch.where(steep, limit, _kl_beta_unit(p) + torch.where(small, near, far))
 
 
 @register(
@@ -76,21 +84,21 @@ def _logit(q: ContinuousBernoulli) -> Tensor:
 )
 def kl_beta_gamma(p: Beta, q: Gamma) -> Tensor:
     """Gamma(a, a+b) has the mean of p and is its limit for large b."""
-    return _kl_beta_gamma(p, *read(q, "concentration", "rate"))
+    a, b = read(p, "concentration1", "concentration0")
+    return _kl_beta_gamma(a, b, *read(q, "concentration", "rate"))
 
 
 @register(Beta, Exponential, source="KL(Beta ‖ Gamma(1, rate))")
 def kl_beta_exponential(p: Beta, q: Exponential) -> Tensor:
     """An exponential law is Gamma(1, rate)."""
-    (rate,) = read(q, "rate")
-    return _kl_beta_gamma(p, torch.ones_like(rate), rate)
-
-
-def _kl_beta_gamma(p: Beta, shape: Tensor, rate: Tensor) -> Tensor:
     a, b = read(p, "concentration1", "concentration0")
+    (rate,) = read(q, "rate")
+    return _kl_beta_gamma(a, b, torch.ones_like(rate), rate)
+
+
+def _kl_beta_gamma(a: Tensor, b: Tensor, shape: Tensor, rate: Tensor) -> Tensor:
+    """Stirling's main parts of the three terms make up ½φ(log(kb/(ac))): at kb = ac q has the variance of p, too."""
     c = a + b
-    # KL(Gamma(a, c) ‖ Gamma(k, λ)), Stirling's main parts combined.
-    between = _kl_shapes(a, b, shape, rate) + 0.5 * expm1mx(log_ratio(shape, a)) + binet_bregman(a, shape)
     # KL(Beta(a, b) ‖ Gamma(a, c)) = ½h(b/c) + ½a/(bc) + a·R'(c) + ∫(1−x)·R''(x)dx over [b, c].
     near = a < 0.3 * b
     short = torch.where(near, a, 0.0)
@@ -99,8 +107,18 @@ def _kl_beta_gamma(p: Beta, shape: Tensor, rate: Tensor) -> Tensor:
         x = b + node * short
         integral = integral + weight * short * (1 - x) * binet(x, 2)
     direct = _stirling_mean(c) - _stirling_mean(b) + (binet(c, 1) - binet(b, 1))
-    limit = 0.5 * (expm1mx(log_ratio(b, c)) + share(a, b) / b) + a * binet(c, 1) + torch.where(near, integral, direct)
-    return limit + between + (a - shape) * (0.5 / c - binet(c, 1))
+    limit = 0.5 * share(a, b) / b + torch.where(near, integral, direct)
+    remainder = limit + binet_bregman(a, shape) + shape * binet(c, 1)
+    return _kl_shapes(a, b, shape, rate) + 0.5 * expm1mx(_log_spread_ratio(a, b, shape)) + remainder
+
+
+def _log_spread_ratio(a: Tensor, b: Tensor, shape: Tensor) -> Tensor:
+    """log(kb/(a(a+b))), from the exact difference of the products where they are nearly equal."""
+    c, low = two_sum(a, b)
+    x = cross_difference(shape, b, torch.zeros_like(b), a, c, low) / a / c
+    near = x.abs() < 0.5
+    apart = log_ratio(shape, a) + torch.log(share(b, a))
+    return valued(torch.where(near, torch.log1p(torch.where(near, x, 0.0)), apart), apart)
 
 
 def _kl_shapes(a: Tensor, b: Tensor, shape: Tensor, rate: Tensor) -> Tensor:
@@ -122,37 +140,14 @@ def _stirling_mean(x: Tensor) -> Tensor:
 def kl_beta_normal(p: Beta, q: Normal) -> Tensor:
     """As log q is quadratic, KL(p ‖ q) = KL(p ‖ r) + KL(r ‖ q), r the Normal with the moments of p."""
     a, b = read(p, "concentration1", "concentration0")
-    loc, scale = read(q, "loc", "scale")
-    shift = valued(_mean_difference(a, b, loc) / (a + b), share(a, b) - loc) / scale
-    between = 0.5 * (expm1mx(_log_variance_ratio(a, b, scale)) + shift * shift)
-    return _negentropy(a, b) + between
-
-
-def _log_variance_ratio(a: Tensor, b: Tensor, scale: Tensor) -> Tensor:
-    """log(ab/(c²(c+1)σ²)), c = a+b: near 0 from the difference of two products that carry their rounding errors."""
-    c, c_low = two_sum(a, b)
-    up, up_low = two_sum(c, torch.ones_like(c))
-    wide = _product(c, c_low, scale, torch.zeros_like(scale))
-    product, product_low = _product(*_product(*wide, *wide), up, up_low + c_low)
-    variance, variance_low = two_product(a, b)
-    x = ((variance - product) + (variance_low - product_low)) / product
-    near = x.abs() < 0.5
-    deviation = torch.sqrt(share(a, b) * share(b, a) / (c + 1))
-    return torch.where(near, torch.log1p(torch.where(near, x, 0.0)), 2 * log_ratio(deviation, scale))
-
-
-def _product(x: Tensor, x_low: Tensor, y: Tensor, y_low: Tensor) -> tuple[Tensor, Tensor]:
-    high, low = two_product(x, y)
-    return high, low + (x * y_low + x_low * y)
-
-
-def _mean_difference(a: Tensor, b: Tensor, loc: Tensor) -> Tensor:
-    """The mean of p minus loc, times a + b: a·(1 − loc) − b·loc, the products exact."""
-    one_minus, low = two_difference(torch.ones_like(loc), loc)
-    left, left_low = two_product(a, one_minus)
-    right, right_low = two_product(b, loc)
-    corrections = ((left_low - right_low) + a * low).detach()
-    return (left - right) + torch.where(corrections.isfinite(), corrections, 0.0)
+    (loc,) = read(q, "loc")
+    at_a, at_b = a.detach(), b.detach()
+    total = two_sum(at_a, at_b)
+    mean = divided(exact(at_a), total)
+    spread = divided(root(divided(two_product(at_a, at_b), plus(total, exact(torch.ones_like(total[0]))))), total)
+    offset = known_to(share(a, b) - loc, minus(mean, exact(loc.detach())))
+    deviation = torch.sqrt(share(a, b) * share(b, a) / (a + b + 1))
+    return kl_to_normal(_negentropy(a, b), known_to(deviation, spread), offset, q)
 
 
 def _negentropy(a: Tensor, b: Tensor) -> Tensor:

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from torch.distributions import Exponential, Gamma, Gumbel, Normal
 
+from kullback._core.special._double_double import divided, minus, root
 from kullback.kernels.pair_ops import PairOp
-from kullback.pairs.moments import kl_to_normal
+from kullback.pairs.moments import exact, kl_to_normal, known_to
 from kullback.pairs.parameters import read
 from kullback.pairs.products import corrected, log_quotient, mean_term, settled, sum_of_products
 from kullback.pairs.ratios import log_ratio
@@ -67,8 +68,9 @@ def negentropy(a: Tensor) -> Tensor:
 def gamma_normal(a: Tensor, rate: Tensor, q: Normal) -> Tensor:
     """KL(Gamma(a, rate) ‖ q)."""
     (loc,) = read(q, "loc")
-    offset = corrected(a / rate - loc, sum_of_products((a, torch.ones_like(a)), (-loc, rate)) / rate)
-    return kl_to_normal(negentropy(a), a.sqrt() / rate, offset, q)
+    at, at_rate, at_loc = (exact(x.detach()) for x in (a, rate, loc))
+    offset = known_to(a / rate - loc, minus(divided(at, at_rate), at_loc))
+    return kl_to_normal(negentropy(a), known_to(a.sqrt() / rate, divided(root(at), at_rate)), offset, q)
 
 
 def gamma_gumbel(a: Tensor, rate: Tensor, loc: Tensor, scale: Tensor) -> Tensor:

@@ -11,7 +11,8 @@ import torch
 from torch import distributions
 from torch.distributions import Distribution, Exponential, HalfNormal, Normal
 
-from kullback.pairs.moments import kl_to_normal
+from kullback._core.special._double_double import divided, plus, root, two_difference
+from kullback.pairs.moments import exact, kl_to_normal, known_to
 from kullback.pairs.parameters import read
 from kullback.pairs.products import log_quotient, settled
 from kullback.pairs.ratios import log_ratio
@@ -53,12 +54,16 @@ def kl_generalized_pareto_normal(p: Distribution, q: Normal) -> Answer:
     finite = xi < 0.5
     xi = torch.where(finite, xi, 0.0)
     negentropy = (math.log(2 * math.pi) - 1 - torch.log1p(-2 * xi)) / 2 - log1pmx(-xi)
-    sd = scale / (1 - xi) * torch.rsqrt(1 - 2 * xi)
+    at_xi, at_scale = xi.detach(), exact(scale.detach())
+    one = torch.ones_like(at_xi)
+    excess = divided(at_scale, two_difference(one, at_xi))
+    sd = known_to(scale / (1 - xi) * torch.rsqrt(1 - 2 * xi), divided(excess, root(two_difference(one, 2 * at_xi))))
     loc_q, scale_q = read(q, "loc", "scale")
     offset = (loc - loc_q) + scale / (1 - xi)
-    value = kl_to_normal(negentropy, sd, offset, q)
+    gap = known_to(offset, plus(two_difference(loc.detach(), loc_q.detach()), excess))
+    value = kl_to_normal(negentropy, sd, gap, q)
     terms = (loc.abs() + loc_q.abs() + scale / (1 - xi)) / scale_q
-    sizes = value + 1 + log_ratio(sd, scale_q).abs() + (offset / scale_q).abs() * terms + (sd / scale_q) ** 2
+    sizes = value + 1 + log_ratio(sd[0], scale_q).abs() + (offset / scale_q).abs() * terms + (sd[0] / scale_q) ** 2
     return rounded(settled(torch.where(finite, value, torch.inf)), sizes)
 
 

@@ -7,14 +7,18 @@ import math
 from torch import Tensor
 from torch.distributions import Gumbel, Normal
 
+from kullback._core.special._double_double import plus, two_difference
 from kullback.pairs.lgamma_near_one import EULER, bregman_from_one, lgamma_above
-from kullback.pairs.moments import kl_to_normal
+from kullback.pairs.moments import kl_to_normal, multiple
 from kullback.pairs.parameters import read
 from kullback.pairs.products import settled
 from kullback.pairs.registry import register
 from kullback.special import expm1mx
 
 _NEGENTROPY = 0.5 * math.log(2 * math.pi * math.e * math.pi**2 / 6) - EULER - 1
+# γ and π/√6, each with what follows its double.
+_EULER = (0.5772156649015329, -4.942915152430645e-18)
+_PI_OVER_ROOT_6 = (1.282549830161864, 1.6029947261005143e-17)
 
 
 @register(Gumbel, Gumbel, source="φ(log Γ(1+r) − Δμ/β_q) + log Γ(r) + γ(r−1), r = β_p/β_q")
@@ -29,8 +33,8 @@ def kl_gumbel_gumbel(p: Gumbel, q: Gumbel) -> Tensor:
 def kl_gumbel_normal(p: Gumbel, q: Normal) -> Tensor:
     """Mean μ + γβ, variance (πβ)²/6."""
     loc, scale = read(p, "loc", "scale")
-    offset = (loc - read(q, "loc")[0]) + EULER * scale
-    return kl_to_normal(_NEGENTROPY, math.pi / math.sqrt(6) * scale, offset, q)
+    offset = plus(two_difference(loc, read(q, "loc")[0]), multiple(scale, _EULER))
+    return kl_to_normal(_NEGENTROPY, multiple(scale, _PI_OVER_ROOT_6), offset, q)
 
 
 def gumbel_gumbel(r: Tensor, r_less_one: Tensor, shift: Tensor) -> Tensor:

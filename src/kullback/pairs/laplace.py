@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.distributions import Gumbel, Laplace, Normal
 
 from kullback._core.special._double_double import two_difference, two_sum
-from kullback.pairs.moments import kl_to_normal
+from kullback.pairs.moments import kl_to_normal, multiple
 from kullback.pairs.parameters import read
 from kullback.pairs.products import settled
 from kullback.pairs.ratios import log_ratio
@@ -18,6 +18,8 @@ from kullback.pairs.roundings import Answer, rounded
 from kullback.special import expm1mx
 
 _NEGENTROPY = 0.5 * math.log(math.pi) - 0.5
+# √2, and what follows its double.
+_ROOT_2 = (1.4142135623730951, -9.667293313452913e-17)
 
 
 @register(Laplace, Laplace, source="φ(log(b_p·m/b_q)) + log m, m = E|x − μ_q|/b_p = 1 + φ(−|Δμ|/b_p)")
@@ -50,7 +52,7 @@ def kl_laplace_laplace(p: Laplace, q: Laplace) -> Tensor:
 def kl_laplace_normal(p: Laplace, q: Normal) -> Tensor:
     """The variance of a Laplace is 2b²."""
     loc, scale = read(p, "loc", "scale")
-    return kl_to_normal(_NEGENTROPY, math.sqrt(2) * scale, loc - read(q, "loc")[0], q)
+    return kl_to_normal(_NEGENTROPY, multiple(scale, _ROOT_2), two_difference(loc, read(q, "loc")[0]), q)
 
 
 @register(Laplace, Gumbel, source="φ(L) − log(2t(1 − t²)), L = −Δμ/β − log(1 − t²), t = b/β; infinite if t ≥ 1")

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Exponential, Gamma, Normal, Pareto
 
-from kullback.pairs.moments import kl_to_normal
+from kullback._core.special._double_double import divided, plus, root, times, two_difference
+from kullback.pairs.moments import exact, kl_to_normal, known_to
 from kullback.pairs.parameters import read
 from kullback.pairs.products import log_quotient, mean_term
 from kullback.pairs.ratios import log_ratio
@@ -47,8 +48,13 @@ def kl_pareto_normal(p: Pareto, q: Normal) -> Tensor:
     alpha = torch.where(finite, alpha, 3.0)
     log_root = torch.log1p(2 / (alpha - 2)) / 2
     negentropy = 0.5 * math.log(2 * math.pi) - 0.5 + _log_mean_excess(alpha) + log_root
-    sd = scale / (alpha - 1) * torch.exp(log_root)
-    offset = (scale - read(q, "loc")[0]) + scale / (alpha - 1)
+    at, at_scale = alpha.detach(), exact(scale.detach())
+    less_one, less_two = (two_difference(at, torch.full_like(at, n)) for n in (1.0, 2.0))
+    excess = divided(at_scale, less_one)
+    spread = times(excess, root(divided(exact(at), less_two)))
+    sd = known_to(scale / (alpha - 1) * torch.exp(log_root), spread)
+    (loc,) = read(q, "loc")
+    offset = known_to((scale - loc) + scale / (alpha - 1), plus(two_difference(at_scale[0], loc.detach()), excess))
     return torch.where(finite, kl_to_normal(negentropy, sd, offset, q), torch.inf)
 
 

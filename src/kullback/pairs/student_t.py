@@ -33,9 +33,11 @@ import torch
 from torch import Tensor
 from torch.distributions import Normal, StudentT
 
+from kullback._core.special._double_double import divided, root, times, two_difference
 from kullback._core.special._precision import horner
 from kullback.kernels.pointwise import Pointwise
 from kullback.pairs.gamma_half_step import SERIES, half_step_difference, half_step_slope, log_half_step
+from kullback.pairs.moments import exact, kl_to_normal, known_to
 from kullback.pairs.parameters import read
 from kullback.pairs.programs_first import programs_first
 from kullback.pairs.ratios import log_ratio
@@ -115,13 +117,14 @@ def kl_student_t_student_t(p: StudentT, q: StudentT) -> tuple[Tensor, Tensor]:
 
 @register(StudentT, Normal, source="J(ν) + KL(Normal of the same moments ‖ q); infinite if ν ≤ 2")
 def kl_student_t_normal(p: StudentT, q: Normal) -> Tensor:
-    """As `kl_to_normal`, the variance being σ²·ν/(ν−2), whose logarithm is close to that of σ² for large ν."""
+    """The variance is σ²·ν/(ν−2)."""
     df, loc, scale = read(p, "df", "loc", "scale")
     finite = df > 2
     df = torch.where(finite, df, 3.0)
-    loc_q, scale_q = read(q, "loc", "scale")
-    log_variances = 2 * log_ratio(scale, scale_q) + torch.log1p(2 / (df - 2))
-    value = _negentropy(df) + (expm1mx(log_variances) + ((loc - loc_q) / scale_q) ** 2) / 2
+    at = df.detach()
+    widened = root(divided(exact(at), two_difference(at, torch.full_like(at, 2.0))))
+    sd = known_to(scale * torch.exp(torch.log1p(2 / (df - 2)) / 2), times(exact(scale.detach()), widened))
+    value = kl_to_normal(_negentropy(df), sd, two_difference(loc, read(q, "loc")[0]), q)
     return torch.where(finite, value, torch.inf)
 
 

@@ -18,16 +18,20 @@ from torch.distributions import (
     Uniform,
 )
 
+from kullback._core.special._double_double import minus, two_difference, two_sum
 from kullback._core.special._precision import horner
-from kullback.pairs.moments import kl_to_normal
+from kullback.pairs.lgamma_near_one import EULER
+from kullback.pairs.moments import exact, kl_to_normal, known_to, multiple
 from kullback.pairs.parameters import gives_logits, read
 from kullback.pairs.products import mean_term, settled, sum_of_products
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.pairs.roundings import Answer, rounded
-from kullback.special import binet, expm1mx, kl_div, lgamma_bregman, log1mexp, rel_entr
+from kullback.special import binet, digamma, expm1mx, kl_div, lgamma_bregman, log1mexp, rel_entr
 
 _NEGENTROPY = 0.5 * math.log(2 * math.pi * math.e / 12)
+# 1/√12, and what follows its double.
+_ROOT_TWELFTH = (0.28867513459481287, 1.6725140369678172e-17)
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 # log m − E log x = Σ_{j≥1} k^(2j)/(2j(2j+1)) with k = (h−l)/(h+l): below 1e-18 of the first term from j = 30 for k ≤ ½.
@@ -51,9 +55,12 @@ def kl_uniform_normal(p: Uniform, q: Normal) -> Tensor:
     """The midpoint's offset is summed in twice the precision: wide intervals and large locations cancel in it."""
     low, high = read(p, "low", "high")
     (loc,) = read(q, "loc")
-    half = torch.full_like(low, 0.5)
-    offset = sum_of_products((low, half), (high, half), (-loc, torch.ones_like(loc)))
-    return kl_to_normal(_NEGENTROPY, (high - low) / math.sqrt(12), offset, q)
+    total, rest = two_sum(low.detach(), high.detach())
+    offset = known_to((low + high) / 2 - loc, minus((total / 2, rest / 2), exact(loc.detach())))
+    width, lost = two_difference(high, low)
+    sd, sd_lost = multiple(width, _ROOT_TWELFTH)
+    sd_lost = sd_lost + _ROOT_TWELFTH[0] * lost.detach()
+    return kl_to_normal(_NEGENTROPY, (sd, sd_lost), offset, q)
 
 
 @register(Uniform, HalfNormal, source="E x²/2σ² + ½log(π/2) + log(σ/w), E x² = m² + w²/12")
@@ -147,8 +154,7 @@ def kl_uniform_continuous_bernoulli(p: Uniform, q: ContinuousBernoulli) -> Tenso
     logit = _logit(q)
     spread = logit.isfinite()
     logit = torch.where(spread, logit, 1.0)
-    outer = low + (1 - high)
-    log_width = torch.where(outer < 0.5, torch.log1p(-outer), torch.log(high - low))
+    log_width = _log_unit_width(low, high, 1 - high)
     small = logit.abs() < 1
     near_logit = torch.where(small, logit, 0.0)
     near = _log_sinhc(near_logit / 2) + near_logit / 2 * ((1 - high) - low) - log_width
@@ -200,12 +206,20 @@ def _log_sinhc(k: Tensor) -> Tensor:
 
 def _near_flat_beta(low: Tensor, high: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """With log B(a, b) = [D(1→a) + D(1→b) − D(2→a+b)] − (a−1) − (b−1), which vanishes at a = b = 1."""
-    width, low_gap, high_gap = high - low, 1 - low, 1 - high
-    bregman = lgamma_bregman(1.0, a) + lgamma_bregman(1.0, b) - lgamma_bregman(2.0, a + b)
+    low_gap, high_gap = 1 - low, 1 - high
+    total, lost = two_sum(a, b)
+    # What the sum is rounded by counts as soon as a and b are within its root of 1.
+    of_sum = lgamma_bregman(2.0, total) + (digamma(total) - (1 - EULER)) * lost.detach()
+    bregman = lgamma_bregman(1.0, a) + lgamma_bregman(1.0, b) - of_sum
     from_zero, from_one = _mean_log_plus_one(low, high), _mean_log_plus_one(high_gap, low_gap)
+    return bregman - (a - 1) * from_zero - (b - 1) * from_one - _log_unit_width(low, high, high_gap)
+
+
+def _log_unit_width(low: Tensor, high: Tensor, high_gap: Tensor) -> Tensor:
+    """log(h − l) for an interval inside [0, 1], from what it leaves out where that is less."""
     outer = low + high_gap
-    log_width = torch.where(outer < 0.5, torch.log1p(-outer), torch.log(width))
-    return bregman - (a - 1) * from_zero - (b - 1) * from_one - log_width
+    wide = outer < 0.5
+    return torch.where(wide, torch.log1p(-torch.where(wide, outer, 0.0)), torch.log(high - low))
 
 
 def _mean_log_plus_one(low: Tensor, high: Tensor) -> Tensor:

@@ -70,6 +70,13 @@ def divided(a: Pair, b: Pair) -> Pair:
     return q, (((a[0] - p) - e) + a[1] - q * b[1]) / b[0]
 
 
+def root(a: Pair) -> Pair:
+    """The square root of a positive number that carries a correction, to about 100 bits."""
+    r = torch.sqrt(a[0])
+    p, e = two_product(r, r)
+    return r, (((a[0] - p) - e) + a[1]) / (2 * r)
+
+
 def quotient(num: Tensor, num_low: Tensor, den: Tensor) -> tuple[Tensor, Tensor]:
     """The quotient (num + num_low) / den as a leading number and its correction, 0 where products overflow."""
     q = num / den
