@@ -1,12 +1,16 @@
 """Registration and resolution: the most specific rule wins, whatever the order; doubt is an error that names both."""
 
+import gc
+import weakref
+
 import pytest
 import torch
-from torch.distributions import Distribution, Normal
+from torch.distributions import Binomial, Categorical, Cauchy, Distribution, Gamma, Gumbel, Normal, Poisson
 
-from kullback import InputTypeError, NoRouteError, RegistrationError, ShapeError
+from kullback import InputTypeError, KullbackWarning, NoRouteError, RegistrationError, ShapeError
 from kullback.pairs import registry
 from kullback.pairs.dispatch import kl_divergence, kl_method, kl_with_error
+from kullback.pairs.families import examples
 from kullback.pairs.registry import register_kl
 
 
@@ -117,3 +121,61 @@ def test_event_shapes_are_never_broadcast():
 def test_batch_shapes_that_do_not_broadcast():
     with pytest.raises(ShapeError, match="do not broadcast"):
         kl_divergence(Normal(torch.zeros(2), 1.0), Normal(torch.zeros(3), 1.0))
+
+
+def test_only_functions_are_registered():
+    with pytest.raises(InputTypeError, match="decorates a function"):
+        register_kl(Left, Right)("a formula")
+    assert kl_method(Left(), Right()) is None
+
+
+def test_classes_made_on_the_way_can_be_collected():
+    def use_once():
+        class Mine(Normal):
+            pass
+
+        kl_divergence(Mine(0.0, 1.0), Mine(1.0, 1.0))
+        kl_divergence(Mine(0.0, 1.0), Normal(1.0, 1.0))
+        return weakref.ref(Mine)
+
+    mine = use_once()
+    gc.collect()
+    assert mine() is None
+
+
+@pytest.mark.parametrize("families", [(Gumbel, Gumbel), (Normal, Gamma), (Normal, Cauchy), (Binomial, Poisson)])
+def test_the_seed_of_the_user_gives_what_it_gave(families):
+    """The first call with two classes records their formula."""
+    registry.quick.clear()
+    p, q = (examples()[family] for family in families)
+    before = torch.get_rng_state()
+    kl_divergence(p, q)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+class Doubled(Normal):
+    def log_prob(self, value):
+        return 2 * super().log_prob(value)
+
+
+class Summed(Normal):
+    def log_prob(self, value):
+        return super().log_prob(value).sum(-1)
+
+
+class Rewritten(Categorical):
+    def log_prob(self, value):
+        return self.logits.gather(-1, value.unsqueeze(-1)).squeeze(-1)
+
+
+def test_a_subclass_with_another_density_is_warned_of_once():
+    before = torch.get_rng_state()
+    with pytest.warns(KullbackWarning, match=r"Doubled.log_prob is not the density of Normal"):
+        assert kl_divergence(Doubled(0.0, 1.0), Normal(1.0, 1.0)) == 0.5
+    assert kl_divergence(Doubled(0.0, 1.0), Normal(1.0, 1.0)) == 0.5
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_subclass_that_writes_its_density_another_way_is_none():
+    assert kl_divergence(Summed(torch.zeros(3), 1.0), Normal(torch.ones(3), 1.0)).tolist() == [0.5] * 3
+    assert kl_divergence(Rewritten(torch.ones(2, 3)), Categorical(torch.ones(3))).tolist() == [0.0, 0.0]

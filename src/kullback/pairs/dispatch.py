@@ -13,6 +13,7 @@ from torch.distributions import Distribution, Independent, TransformedDistributi
 from kullback._core.errors import InputTypeError, NoRouteError, ShapeError, explain_problem
 from kullback._core.shapes import joint_shape
 from kullback.pairs import quick, registry, support
+from kullback.pairs.inherited import warn_of_other_densities
 from kullback.pairs.parameters import result_dtype, tensors_of
 from kullback.pairs.portions import in_portions
 from kullback.pairs.registry import quick as _ways
@@ -75,6 +76,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
             return found
     rule = registry.find(type(p), type(q))
     if rule is not None and rule.finished and p.batch_shape == q.batch_shape and p.event_shape == q.event_shape:
+        warn_of_other_densities(p, q)
         return cast("Tensor", rule.formula(p, q))
     return _rounded(p, q)[0]
 
@@ -210,6 +212,7 @@ def answer(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, str
     rule = registry.find_for(p, q)
     if rule is not None and rule.method == "user":
         return cast("Tensor", rule.formula(p, q)), None, "user"
+    warn_of_other_densities(p, q)
     inside = _contained(p, q, rule)
     if _nowhere_contained(inside, rule):
         return infinite_everywhere(p, q), None, "infinite"

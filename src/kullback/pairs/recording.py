@@ -75,7 +75,7 @@ def _record(p: Distribution, q: Distribution, answer: Answer) -> Recording:
         return answer(laws[0], laws[1])[0] if some is None else some(*laws)
 
     leaves = [leaf for example in examples for leaf in example.leaves.values()]
-    grad = torch.rand(LENGTH, dtype=torch.float64)
+    grad = _any_numbers()
     with Recorder() as recorder:
         for tensor in (*leaves, grad):
             recorder.input(tensor)
@@ -107,6 +107,12 @@ def _record(p: Distribution, q: Distribution, answer: Answer) -> Recording:
     count = len(examples[0].leaves)
     readings = examples[0].reading(used[:count]), examples[1].reading(used[count:])
     return Recording(program, readings, partial)
+
+
+def _any_numbers() -> Tensor:
+    """Numbers like no others, from a generator of their own: the user's seed gives what it gave."""
+    own = torch.Generator(device="cpu").manual_seed(0)
+    return torch.rand(LENGTH, dtype=torch.float64, device="cpu", generator=own)
 
 
 def _has_formula(rule: registry.Rule, p: Distribution, q: Distribution) -> bool:

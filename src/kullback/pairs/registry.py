@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -74,7 +75,8 @@ class Rule(NamedTuple):
 
 
 _rules: dict[tuple[type, type], Rule] = {}
-_resolved: dict[tuple[type, type], Rule | None] = {}  # answers of `find` since the last change of the rules
+# Answers of `find` since the last change of the rules, for as long as the classes live.
+_resolved: WeakKeyDictionary[type, WeakKeyDictionary[type, Rule | None]] = WeakKeyDictionary()
 quick: dict[tuple[type, type], Any] = {}  # recorded formulas (`quick.Ways`) since the last change of the rules
 _general: list[Callable[[Distribution, Distribution], Rule | None]] = []
 
@@ -111,7 +113,7 @@ def register_kl(type_p: type[Distribution], type_q: type[Distribution], *, overr
         override: Replace a formula that exists already for exactly these two classes.
 
     Raises:
-        InputTypeError: If the arguments are not distribution classes.
+        InputTypeError: If the arguments are not distribution classes, or what is decorated is no function.
         RegistrationError: If the pair has a formula and `override` is False.
 
     Example:
@@ -140,6 +142,15 @@ def register_kl(type_p: type[Distribution], type_q: type[Distribution], *, overr
             )
 
     def decorate(formula: F) -> F:
+        if not callable(formula):
+            raise InputTypeError(
+                explain_problem(
+                    f"register_kl({type_p.__name__}, {type_q.__name__}) decorates a function.",
+                    got=repr(formula),
+                    expected="a function of the two distributions",
+                    instead=f"@register_kl({type_p.__name__}, {type_q.__name__}) above def formula(p, q): ...",
+                )
+            )
         rule = Rule(type_p, type_q, cast("Formula", formula), "user", _where(formula))
         if override:
             _rules.pop((type_p, type_q), None)
@@ -181,12 +192,16 @@ def rules() -> list[Rule]:
 def find(p: type, q: type) -> Rule | None:
     """The most specific rule for two classes, or None."""
     exact = _rules.get((p, q))
-    if exact is not None or (p, q) in _resolved:
-        return exact or _resolved[p, q]
-    rule = _resolve(p, q)
-    if not torch.compiler.is_compiling():
-        _resolved[p, q] = rule
-    return rule
+    if exact is not None:
+        return exact
+    if torch.compiler.is_compiling():
+        return _resolve(p, q)
+    known = _resolved.get(p)
+    if known is None:
+        known = _resolved[p] = WeakKeyDictionary()
+    if q not in known:
+        known[q] = _resolve(p, q)
+    return known[q]
 
 
 def _resolve(p: type, q: type) -> Rule | None:
