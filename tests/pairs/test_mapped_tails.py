@@ -18,6 +18,7 @@ from torch.distributions.transforms import (
 )
 
 import kullback as kb
+from kullback.pairs.words import plain_words
 
 t = functools.partial(torch.tensor, dtype=torch.float64)
 # The same map in other words, so that the two sides do not end with maps that cancel.
@@ -66,16 +67,56 @@ def test_both_answers_occur():
 HEAVY = {
     "E √x of a Pareto": (kb.kl, d.Pareto(t(1.0), t(0.6)), d.Weibull(t(1.0), t(0.5))),
     "Student-t laws": (RENYI_2, d.StudentT(t(2.0)), d.StudentT(t(3.5))),
+    "hardly a tail": (kb.kl, d.Pareto(t(1.5), t(1e-6)), d.Pareto(t(1.5), t(2e-6))),
+}
+WORDS = {
+    **MAPS,
+    "exp twice": ([ExpTransform(), ExpTransform()], [*STAY, ExpTransform(), ExpTransform()]),
+    "a multiple of exp": (
+        [ExpTransform(), AffineTransform(0.0, 3.0)],
+        [AffineTransform(math.log(3.0), 1.0), ExpTransform()],
+    ),
+    "what is missing to 1": (
+        [SigmoidTransform(), AffineTransform(1.0, -1.0)],
+        [AffineTransform(0.0, -1.0), SigmoidTransform()],
+    ),
+    "there and back": (
+        [TanhTransform(), TanhTransform().inv, SigmoidTransform()],
+        [AffineTransform(1.0, 4.0), AffineTransform(1.0, 4.0).inv, SigmoidTransform()],
+    ),
 }
 
 
 @pytest.mark.parametrize("name", HEAVY)
-@pytest.mark.parametrize("chain", [[ExpTransform()], [SigmoidTransform()], [ExpTransform(), ExpTransform()]])
+@pytest.mark.parametrize("chain", WORDS)
 def test_maps_that_cancel(name, chain):
     divergence, p, q = HEAVY[name]
     want = divergence(p, q).item()
-    mapped = TransformedDistribution(p, chain), TransformedDistribution(q, [*STAY, *chain])
-    assert divergence(*mapped).item() == pytest.approx(want, rel=1e-11)
+    first, second = WORDS[chain]
+    for one, other in ((first, second), (second, first)):
+        mapped = TransformedDistribution(p, one), TransformedDistribution(q, other)
+        assert divergence(*mapped).item() == pytest.approx(want, rel=1e-11)
+
+
+def test_the_parameter_of_a_power_has_its_slope():
+    """The k-th power of a LogNormal(0, 1) is LogNormal(0, k); KL to LogNormal(0.3, 1) has the slope k − 1/k."""
+    exponent = t(0.5).requires_grad_()
+    p = TransformedDistribution(d.Normal(t(0.0), t(1.0)), [ExpTransform(), PowerTransform(exponent)])
+    value = kb.kl(p, TransformedDistribution(d.Normal(t(0.3), t(1.0)), [AffineTransform(0.0, 1.0), ExpTransform()]))
+    (slope,) = torch.autograd.grad(value, exponent)
+    assert slope.item() == pytest.approx(0.5 - 2.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("chain", WORDS)
+def test_maps_in_other_words_are_the_same_maps(chain):
+    z = t([0.2, 0.35, 0.7])
+    for maps in WORDS[chain]:
+        there, plainly = z, z
+        for transform in maps:
+            there = transform(there)
+        for transform in plain_words(maps):
+            plainly = transform(plainly)
+        torch.testing.assert_close(plainly, there, rtol=1e-14, atol=0.0)
 
 
 # Laws of the positive half-line or a part of it.

@@ -13,6 +13,7 @@ from torch.distributions.transforms import ComposeTransform, Transform
 
 from kullback.pairs.registry import Reduced, register
 from kullback.pairs.visible import surely
+from kullback.pairs.words import nonlinear, plain_words
 
 
 @register(
@@ -25,19 +26,31 @@ from kullback.pairs.visible import surely
 def kl_transformed_transformed(p: TransformedDistribution, q: TransformedDistribution) -> Reduced | None:
     """The pair before the last maps that both have in common; None if they have none.
 
-    A named law is not taken to pieces: a Kumaraswamy is better known than the 1 − u^(1/b) of which it is a power.
+    Where the same map is written in two ways, `plain_words` finds what is common. A named law is not taken to pieces: a
+    Kumaraswamy is better known than the 1 − u^(1/b) of which it is a power.
     """
-    first_p, first_q = flat(p.transforms), flat(q.transforms)
+    maps = flat(p.transforms), flat(q.transforms)
+    left = _left(*maps)
+    fewer = len(left[0]) < len(maps[0])
+    plain = type(p) is type(q) is TransformedDistribution
+    if plain and any(left):
+        words = _left(plain_words(maps[0]), plain_words(maps[1]))
+        # Words are joined with roundings of their own, and taken only where more drops out.
+        if sum(map(nonlinear, words)) < sum(map(nonlinear, left)):
+            left, fewer = words, True
+    if not fewer or not (plain or not any(left)):
+        return None
+    return Reduced(_before(p, left[0]), _before(q, left[1]))
+
+
+def _left(own: list[Transform], other: list[Transform]) -> tuple[list[Transform], list[Transform]]:
+    """The maps before the last ones that are the same bijections."""
     common = 0
-    for last_p, last_q in zip(reversed(first_p), reversed(first_q), strict=False):
+    for last_p, last_q in zip(reversed(own), reversed(other), strict=False):
         if not (_equal(last_p, last_q) and last_p.bijective):
             break
         common += 1
-    whole = common == len(first_p) == len(first_q)
-    plain = type(p) is type(q) is TransformedDistribution
-    if not common or not (whole or plain):
-        return None
-    return Reduced(_before(p, first_p[:-common]), _before(q, first_q[:-common]))
+    return own[: len(own) - common], other[: len(other) - common]
 
 
 def _before(law: TransformedDistribution, maps: list[Transform]) -> Distribution:

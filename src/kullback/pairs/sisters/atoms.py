@@ -50,8 +50,12 @@ class Atoms(NamedTuple):
         outside, shared = (in_p & ~in_q).any(-1), in_p & in_q
         some = shared.any(-1)
         if alpha == 0:
+            # From the mass outside while that is the smaller part.
             lost = torch.where(in_p, 0.0, _exp(self.log_q)).sum(-1)
-            return torch.where(some, -torch.log1p(-torch.where(some, lost, 0.0)), torch.inf)
+            kept = torch.logsumexp(torch.where(some.unsqueeze(-1), torch.where(in_p, self.log_q, -torch.inf), 0.0), -1)
+            little = lost.detach() < 0.5
+            value = torch.where(little, -torch.log1p(-torch.where(little, lost, 0.0)), -kept)
+            return torch.where(some, value, torch.inf)
         if alpha == torch.inf:
             most = torch.where(shared, self.r, -torch.inf).amax(-1)
             return torch.where(outside, torch.inf, torch.where(outside, 0.0, most).clamp_min(0.0))

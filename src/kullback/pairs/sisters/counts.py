@@ -11,12 +11,13 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.distributions import Binomial, Distribution, Geometric, NegativeBinomial, Poisson
+from torch.distributions import Binomial, Distribution, Geometric, MixtureSameFamily, NegativeBinomial, Poisson
 
 from kullback.pairs.counting import sum_over
 from kullback.pairs.densities.count_mixture import countable, describe_counts
 from kullback.pairs.densities.counts import CountLaw
 from kullback.pairs.densities.expectation import Sample
+from kullback.pairs.densities.shares import log_shares
 from kullback.pairs.outcomes import chance
 from kullback.pairs.parameters import read
 from kullback.pairs.ratios import log_ratio
@@ -27,6 +28,8 @@ from kullback.pairs.visible import hidden, surely
 # What is e^−90 of the largest leaves nothing; more numbers than this are not listed.
 _NEGLIGIBLE, _MANY = 90.0, 2**22
 _DOUBLINGS = 50
+# A neighbourhood of so many counts is made an eighth as wide as often as it takes; beyond the last none is odd.
+_AROUND, _ROUNDS, _WHOLE = 33, 18, 2.0**53
 
 
 def both_countable(p: Distribution, q: Distribution) -> bool:
@@ -77,6 +80,31 @@ def renyi_without_list(p: Distribution, q: Distribution, alpha: float) -> Tensor
     return torch.log1p((a * excess).clamp_min(-1.0)) / a
 
 
+def extreme_without_list(p: Distribution, q: Distribution, alpha: float) -> Tensor | None:
+    """The orders 0 and ∞: what q puts where p has nothing, and the largest log-ratio; None if p ends."""
+    law_p, law_q = (describe_counts(side, _lift) for side in (p, q))
+    if alpha == 0:
+        endless = law_p.upper.isinf().squeeze(-1) & torch.ones_like(law_q.upper, dtype=torch.bool).squeeze(-1)
+        return torch.zeros_like(endless, dtype=law_p.upper.dtype) if surely(endless) else None
+    linear = _linear_ratio(p, q)
+
+    def ratio(k: Tensor) -> Tensor:
+        return difference(law_p.log_pmf(k), law_q.log_pmf(k)) if linear is None else linear(k)
+
+    with torch.no_grad():
+        k = torch.minimum(_doubling_from_means(law_p, law_q), law_p.upper.clamp_max(_WHOLE))
+        best = ratio(k).argmax(-1, keepdim=True)
+        k = k.expand(*best.shape[:-1], -1)
+        at, last = k.gather(-1, best), k.shape[-1] - 1
+        step = torch.maximum(k.gather(-1, (best + 1).clamp_max(last)) - at, at - k.gather(-1, (best - 1).clamp_min(0)))
+        for _ in range(_ROUNDS):
+            around = (at + step * torch.linspace(-1, 1, _AROUND, dtype=k.dtype, device=k.device)).round().clamp_min(0.0)
+            around = torch.minimum(around, law_p.upper)
+            at = around.gather(-1, ratio(around).argmax(-1, keepdim=True))
+            step = step / (_AROUND // 4)
+    return ratio(at).squeeze(-1).clamp_min(0.0)
+
+
 def diverges(p: Distribution, q: Distribution, alpha: float) -> Tensor:
     """Whether Σ p^α q^(1−α) diverges for α > 1: q lacks a count of p, or its tail is too light.
 
@@ -84,36 +112,41 @@ def diverges(p: Distribution, q: Distribution, alpha: float) -> Tensor:
     """
     law_p, law_q = (describe_counts(side, _lift) for side in (p, q))
     endless = law_p.upper.isinf() & law_q.upper.isinf()
-    (rate_p, order_p), (rate_q, order_q) = _decay(p), _decay(q)
+    (rate_p, order_p, mean_p), (rate_q, order_q, mean_q) = _decay(p), _decay(q)
     lighter = rate_q.isinf() & rate_p.isfinite()
     inner_p, inner_q = (torch.where(rate.isinf(), 1.0, rate) for rate in (rate_p, rate_q))
     if alpha == math.inf:
         slow = (inner_p < inner_q) | ((inner_p == inner_q) & (order_p > order_q))
-        both_poisson = isinstance(p, Poisson) and isinstance(q, Poisson)
-        poisson: Tensor | bool = read(p, "rate")[0] > read(q, "rate")[0] if both_poisson else False
+        poisson = rate_p.isinf() & rate_q.isinf() & (mean_p > mean_q)
     else:
         rate, order = (alpha * x - (alpha - 1) * y for x, y in ((inner_p, inner_q), (order_p, order_q)))
-        slow, poisson = (rate < 0) | ((rate == 0) & (order >= -1)), False
+        slow, poisson = (rate < 0) | ((rate == 0) & (order >= -1)), torch.zeros_like(lighter)
     slow = (slow & rate_p.isfinite()) | lighter | poisson
     return (law_p.upper > law_q.upper).squeeze(-1) | (endless.squeeze(-1) & slow)
 
 
-def _decay(law: Distribution) -> tuple[Tensor, Tensor]:
-    """Of a tail k^order·e^(−rate·k): its rate, infinite for a Poisson tail or none, and its order."""
+def _decay(law: Distribution) -> tuple[Tensor, Tensor, Tensor]:
+    """Of a tail k^order·e^(−rate·k): its rate, infinite for a Poisson tail or none, its order, and Poisson's λ."""
+    nothing = torch.full(law.batch_shape, math.inf, dtype=torch.float64)
+    if isinstance(law, MixtureSameFamily):
+        # Of the components that have weight the slowest, then the highest order, and the largest λ.
+        present = log_shares(law) > -math.inf
+        rate, order, mean = _decay(law.component_distribution)
+        rate = torch.where(present, rate, math.inf)
+        slowest = rate.amin(-1, keepdim=True)
+        order = torch.where(present & (rate == slowest), order, -math.inf).amax(-1)
+        return slowest.squeeze(-1), order, torch.where(present, mean, 0.0).amax(-1)
     if isinstance(law, NegativeBinomial):
         (count,) = read(law, "total_count")
-        rate = -chance(law).inner().log_success().detach()
-        return rate, (count - 1).detach() + torch.zeros_like(rate)
+        trial = chance(law)
+        rate = torch.where((count == 0) | trial.certain()[0], math.inf, -trial.inner().log_success().detach())
+        return rate, (count - 1).detach() + torch.zeros_like(rate), torch.zeros_like(rate)
     if isinstance(law, Geometric):
-        rate = -chance(law).inner().flip().log_success().detach()
-        return rate, torch.zeros_like(rate)
-    inner = getattr(law, "component_distribution", None)
-    if inner is not None:
-        rate, order = _decay(inner)
-        slowest = rate.amin(-1, keepdim=True)
-        return slowest.squeeze(-1), torch.where(rate == slowest, order, -math.inf).amax(-1)
-    nothing = torch.full(law.batch_shape, math.inf, dtype=torch.float64)
-    return nothing, torch.zeros_like(nothing)
+        trial = chance(law)
+        rate = torch.where(trial.certain()[1], math.inf, -trial.inner().flip().log_success().detach())
+        return rate, torch.zeros_like(rate), torch.zeros_like(rate)
+    zero = torch.zeros_like(nothing)
+    return nothing, zero, read(law, "rate")[0].detach() if isinstance(law, Poisson) else zero
 
 
 def _lift(tensor: Tensor) -> Tensor:
@@ -127,12 +160,8 @@ def _listed(p: CountLaw, q: CountLaw, alpha: Tensor | float) -> Tensor | None:
     if hidden():
         return None
     with torch.no_grad():
-        doublings = 2.0 ** torch.arange(_DOUBLINGS, dtype=p.upper.dtype, device=p.upper.device)
-        steps = torch.cat([-doublings.flip(0), torch.zeros_like(doublings[:1]), doublings])
-        means = [mean.floor() for law in (p, q) for mean, _ in law.marks] or [torch.zeros_like(p.upper)]
         tops = [law.upper for law in (p, q)]
-        k = torch.cat(torch.broadcast_tensors(*[m + steps for m in means]), dim=-1)  # type: ignore[no-untyped-call]
-        k = k.clamp_min(0.0).sort(dim=-1).values
+        k = _doubling_from_means(p, q)
         log_p, log_q = p.log_pmf(k), q.log_pmf(k)
         both = (log_p > -math.inf) & (log_q > -math.inf)
         power = torch.where(both, alpha * log_p + (1 - alpha) * torch.where(both, log_q, 0.0), -math.inf)
@@ -143,6 +172,15 @@ def _listed(p: CountLaw, q: CountLaw, alpha: Tensor | float) -> Tensor | None:
         if count * max(low.numel(), 1) > _MANY:
             return None
         return low + torch.arange(count, dtype=k.dtype, device=k.device)
+
+
+def _doubling_from_means(p: CountLaw, q: CountLaw) -> Tensor:
+    """Counts at distances that double from every place where there is mass, in order."""
+    doublings = 2.0 ** torch.arange(_DOUBLINGS, dtype=p.upper.dtype, device=p.upper.device)
+    steps = torch.cat([-doublings.flip(0), torch.zeros_like(doublings[:1]), doublings])
+    means = [mean.floor() for law in (p, q) for mean, _ in law.marks] or [torch.zeros_like(p.upper)]
+    k = torch.cat(torch.broadcast_tensors(*[m + steps for m in means]), dim=-1)  # type: ignore[no-untyped-call]
+    return k.clamp_min(0.0).sort(dim=-1).values
 
 
 def _range(k: Tensor, log_size: Tensor) -> tuple[Tensor, Tensor]:

@@ -20,7 +20,7 @@ from kullback.pairs.portions import in_portions
 from kullback.pairs.sisters import frame
 from kullback.pairs.sisters.atoms import atoms_of, rows_of, trial
 from kullback.pairs.sisters.bounded import nothing_shared
-from kullback.pairs.sisters.counts import both_countable, counts_of, diverges, renyi_without_list
+from kullback.pairs.sisters.counts import both_countable, counts_of, diverges, extreme_without_list, renyi_without_list
 from kullback.pairs.sisters.members import member_between
 from kullback.pairs.sisters.power_integral import max_divergence, missing_mass, renyi_by_integral
 from kullback.pairs.visible import surely
@@ -86,10 +86,12 @@ def _of_counts(p: Distribution, q: Distribution, alpha: float) -> Tensor | None:
     infinite = diverges(p, q, alpha) if alpha > 1 else torch.zeros((), dtype=torch.bool)
     # Where the powers have no end, the counts that matter to p and q will do.
     listed = counts_of(p, q, torch.where(infinite, 0.5, min(alpha, _LARGE_ORDER)))
-    if listed is None and not 0 < alpha < math.inf:
-        return None
-    value = renyi_without_list(p, q, alpha) if listed is None else listed.renyi(alpha)
-    return torch.where(infinite, math.inf, value)
+    if listed is not None:
+        value: Tensor | None = listed.renyi(alpha)
+    else:
+        finite_order = 0 < alpha < math.inf
+        value = renyi_without_list(p, q, alpha) if finite_order else extreme_without_list(p, q, alpha)
+    return None if value is None else torch.where(infinite, math.inf, value)
 
 
 def _by_member(p: Distribution, q: Distribution, alpha: float) -> Tensor | None:
