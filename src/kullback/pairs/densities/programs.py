@@ -23,6 +23,7 @@ from kullback.kernels.recorder import LENGTH, RefusedError
 from kullback.pairs.densities.describe import in_family
 from kullback.pairs.densities.inclusion import outside, same_ends
 from kullback.pairs.densities.log_ratio import close_ratio
+from kullback.pairs.densities.meeting import everywhere
 from kullback.pairs.densities.nesting import as_mixture
 from kullback.pairs.densities.parameter_table import Filled, ParameterTable
 from kullback.pairs.densities.placing import Pieces, Sample, evaluate, located
@@ -44,7 +45,7 @@ class Layout(NamedTuple):
 
     Attributes:
         filled: Places of marks in the coordinate of the nodes, their widths, kinks, and what programs take.
-        infinite: 1 where the integral is infinite by its ends or tails, else 0.
+        infinite: 1 where the integral is infinite by its ends or tails, or whatever else was asked, else 0.
         same: 1 where both supports agree, else 0.
         foreseen: Whether what held in the example holds here; None if it does everywhere.
     """
@@ -53,6 +54,23 @@ class Layout(NamedTuple):
     infinite: Tensor
     same: Tensor
     foreseen: Tensor | None
+
+
+class Setting(NamedTuple):
+    """How two laws meet in an integral over the first.
+
+    Attributes:
+        extreme: Where the integral need not be asked, being infinite, or as large as it gets.
+        beyond: Whether the first may live where the second does not.
+        crossings: Whether the integrand has kinks where the densities are equal.
+    """
+
+    extreme: Callable[[Pieces], Tensor | bool]
+    beyond: bool = False
+    crossings: bool = False
+
+
+_INSIDE = Setting(outside)
 
 
 class Programs:
@@ -66,6 +84,7 @@ class Programs:
         follow_q: Whether the integrand is of the size of q, too.
         closely: Whether it is told log-ratios that are made of differences of parameters.
         followed: Whether its derivatives by the parameters are integrated, too.
+        setting: How the two laws meet.
     """
 
     def __init__(
@@ -78,6 +97,7 @@ class Programs:
         follow_q: bool,
         closely: bool,
         followed: bool,
+        setting: Setting,
     ) -> None:
         mixed = isinstance(p, MixtureSameFamily)
         own = OneOf(p) if isinstance(p, MixtureSameFamily) else None
@@ -92,7 +112,10 @@ class Programs:
             laws = [side.describe(_lift) for side in sides]
             ratio = _close_ratio(sides) if closely else None
             share = None if own is None else _lift(own.log_share)
-            pieces = Pieces(laws[0], laws[1], laws[-1 if mixed else 0], share, frozen=True, log_ratio=ratio)
+            other = everywhere(laws[1], laws[0]) if setting.beyond else laws[1]
+            if followed and other is not laws[1]:
+                raise RefusedError("an integrand that jumps where a parameter says")
+            pieces = Pieces(laws[0], other, laws[-1 if mixed else 0], share, frozen=True, log_ratio=ratio)
             if laws[0].unsure or laws[1].unsure:
                 raise RefusedError("a map that is known by its values only")
             if followed and any(
@@ -102,7 +125,7 @@ class Programs:
             centres, widths = located(pieces, follow_q=follow_q)
             kinks = pieces.kinks()
             zero, one = torch.zeros_like(y), torch.ones_like(y)
-            answers = outside(pieces), same_ends(pieces)
+            answers = setting.extreme(pieces), same_ends(pieces)
             infinite, same = (torch.where(x, one, zero) if isinstance(x, Tensor) else zero + int(x) for x in answers)
             if share is not None:  # a component of no weight does not count
                 infinite = torch.where(share == -torch.inf, zero, infinite)
@@ -168,6 +191,14 @@ class Programs:
         return Found(value.sum(-1), size.sum(-1), error.sum(-1), noise.sum(-1), state.amax(-1), found.slopes)
 
 
+def is_lost(found: Found) -> Tensor:
+    """Where no program holds."""
+    lost = (found.state > 1) | found.value.isnan()
+    if found.slopes is not None:
+        lost = lost | found.slopes.isnan().any(0).reshape(len(lost), -1).any(-1)
+    return lost
+
+
 def _close_ratio(sides: Sequence[Side | MixedSide | OneOf]) -> Callable[[Point], Tensor]:
     p, q = sides[:2]
     if not (isinstance(p, Side) and isinstance(q, Side)):
@@ -217,18 +248,28 @@ def programs_for(
     follow_q: bool,
     closely: bool = False,
     followed: bool = False,
+    setting: Setting = _INSIDE,
 ) -> Programs | None:
     """The programs for two objects; None if there are none."""
     sides = structure(p), structure(q)
     if sides[0] is None or sides[1] is None or native.library() is None:
         return None
-    key = (*sides, integrand, followed)
+    key = (*sides, integrand, closely, followed)
     if key not in _known:
-        if "Constant(" in repr(sides) and not _worthwhile(key):
+        if "Constant(" in repr(key) and not _worthwhile(key):
             return None
         try:
             with torch.inference_mode(mode=False):
-                _known[key] = Programs(p, q, integrand, log_size, follow_q=follow_q, closely=closely, followed=followed)
+                _known[key] = Programs(
+                    p,
+                    q,
+                    integrand,
+                    log_size,
+                    follow_q=follow_q,
+                    closely=closely,
+                    followed=followed,
+                    setting=setting,
+                )
         except (RefusedError, TooLargeError):
             _known[key] = None
     return _known[key]
