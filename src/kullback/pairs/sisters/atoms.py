@@ -36,7 +36,7 @@ class Atoms(NamedTuple):
 
     def sum_of(self, term: Term) -> Tensor:
         """Σ (p + q)·g(r)."""
-        return ((_exp(self.log_p) + _exp(self.log_q)) * term(self.r)).sum(-1)
+        return ((probability(self.log_p) + probability(self.log_q)) * term(self.r)).sum(-1)
 
     def exchanged(self) -> Atoms:
         """The same with p and q in each other's place."""
@@ -50,7 +50,7 @@ class Atoms(NamedTuple):
         outside, shared = (in_p & ~in_q).any(-1), in_p & in_q
         some = shared.any(-1)
         if alpha == 0:
-            lost = torch.where(in_p, 0.0, _exp(self.log_q)).sum(-1)
+            lost = torch.where(in_p, 0.0, probability(self.log_q)).sum(-1)
             return torch.where(some, -torch.log1p(-torch.where(some, lost, 0.0)), torch.inf)
         if alpha == torch.inf:
             most = torch.where(shared, self.r, -torch.inf).amax(-1)
@@ -65,7 +65,7 @@ class Atoms(NamedTuple):
         return torch.where(outside if a > 0 else ~some, torch.inf, value)
 
 
-def _exp(log: Tensor) -> Tensor:
+def probability(log: Tensor) -> Tensor:
     """Probabilities from logarithms; none has no derivative."""
     some = log > -torch.inf
     return torch.where(some, torch.exp(torch.where(some, log, 0.0)), 0.0)

@@ -18,12 +18,21 @@ from kullback.kernels.f_rows.ratios import root
 from kullback.kernels.row_op import RowOp
 from kullback.pairs.densities import describable
 from kullback.pairs.densities.count_mixture import countable
+from kullback.pairs.densities.programs import Constant
 from kullback.pairs.dispatch import kl_divergence
 from kullback.pairs.portions import in_portions
 from kullback.pairs.sisters.atoms import atoms_of, rows_of
+from kullback.pairs.sisters.count_programs import OfTerm, summed
 from kullback.pairs.sisters.counts import both_countable, counts_of, sum_of
 from kullback.pairs.sisters.expected import Known, completed
-from kullback.pairs.sisters.f_integral import distance, f_by_programs, f_divergence
+from kullback.pairs.sisters.f_integral import (
+    CLOSE,
+    FIRST_ORDER_CLOSE,
+    distance,
+    distance_by_programs,
+    f_by_programs,
+    f_divergence,
+)
 from kullback.pairs.sisters.frame import answer
 from kullback.pairs.sisters.term import Term, half_distance, js_term, term_of
 from kullback.pairs.visible import hidden
@@ -41,6 +50,7 @@ class Bounded(NamedTuple):
         rows: Its kernel on rows of classes.
         parameters: What the kernel takes besides the rows.
         integral: Of two laws with densities, with where they share nothing.
+        natively: The same by recorded programs.
     """
 
     name: str
@@ -49,6 +59,7 @@ class Bounded(NamedTuple):
     rows: RowOp
     parameters: tuple[float, ...] = ()
     integral: Integral | None = None
+    natively: Callable[[Distribution, Distribution], Known | None] | None = None
 
 
 def js(p: Distribution, q: Distribution) -> Tensor:
@@ -92,7 +103,8 @@ def _scaled_js_term(beta: float) -> tuple[Generator, Term]:
 
 def total_variation(p: Distribution, q: Distribution) -> Tensor:
     """½ Σ |p − q|."""
-    return bounded(p, q, Bounded("total_variation", half_distance, 1.0, total_variation_rows, (), distance))
+    rows = total_variation_rows
+    return bounded(p, q, Bounded("total_variation", half_distance, 1.0, rows, (), distance, distance_by_programs))
 
 
 def bounded(p: Distribution, q: Distribution, divergence: Bounded) -> Tensor:
@@ -108,9 +120,7 @@ def bounded(p: Distribution, q: Distribution, divergence: Bounded) -> Tensor:
         if describable(p) and describable(q):
             return in_portions(functools.partial(_by_integral, divergence=divergence), p, q)
         if both_countable(p, q):
-            listed = counts_of(p, q)
-            value = sum_of(p, q, divergence.term) if listed is None else listed.sum_of(divergence.term)
-            return _capped(value, divergence.most)
+            return _capped(_by_series(p, q, divergence), divergence.most)
         return nothing_shared(p, q, divergence.most)
 
     return answer(divergence.name, p, q, formula)
@@ -132,9 +142,22 @@ def _by_integral(p: Distribution, q: Distribution, divergence: Bounded) -> Tenso
 
 def _known(p: Distribution, q: Distribution, divergence: Bounded) -> Known | None:
     """By recorded programs; None where there are none."""
-    if divergence.integral is not None:
-        return None
+    if divergence.natively is not None:
+        return divergence.natively(p, q)
     return f_by_programs(p, q, divergence.term, *divergence.parameters)
+
+
+def _by_series(p: Distribution, q: Distribution, divergence: Bounded) -> Tensor:
+    def formula(p: Distribution, q: Distribution) -> Tensor:
+        listed = counts_of(p, q)
+        return sum_of(p, q, divergence.term) if listed is None else listed.sum_of(divergence.term)
+
+    if hidden():
+        return formula(p, q)
+    constants = tuple(Constant(number) for number in divergence.parameters)
+    close = CLOSE if divergence.natively is None else FIRST_ORDER_CLOSE
+    known = summed(p, q, OfTerm(divergence.term, constants), close, formula)
+    return formula(p, q) if known is None else completed(known, formula, p, q)
 
 
 def _most_where_apart(value: Tensor, apart: Tensor | bool, most: float) -> Tensor:

@@ -31,12 +31,14 @@ class Asked(NamedTuple):
         log_size: How large that may be.
         setting: How the laws meet.
         again: The same by torch's operations, for derivatives of derivatives.
+        follow_q: Whether the integrand is of the size of the other law, too.
     """
 
     integrand: Integrand
     log_size: Integrand
     setting: Setting
     again: Again
+    follow_q: bool = True
 
 
 class Known(NamedTuple):
@@ -57,6 +59,7 @@ class _Part(NamedTuple):
     """One of the integrals, with derivatives by the inputs of its programs, if any are asked for."""
 
     value: Tensor
+    size: Tensor
     error: Tensor
     lost: Tensor
     extreme: Tensor
@@ -68,8 +71,8 @@ class _Part(NamedTuple):
         slopes = self.slopes
         if slopes is not None and other.slopes is not None:
             slopes = torch.where(_columns(where, self.filled), other.slopes, slopes)
-        value, error, lost = (torch.where(where, b, a) for a, b in zip(self[:3], other[:3], strict=True))
-        return self._replace(value=value, error=error, lost=lost, slopes=slopes)
+        found = [torch.where(where, b, a) for a, b in zip(self[:4], other[:4], strict=True)]
+        return _Part(*found, self.extreme, slopes, self.filled)
 
 
 def expected(p: Distribution, q: Distribution, over_p: Asked, over_q: Asked | None, close: float) -> Known | None:
@@ -85,7 +88,11 @@ def expected(p: Distribution, q: Distribution, over_p: Asked, over_q: Asked | No
     asked = [(p, q, over_p), *([] if over_q is None else [(q, p, over_q)])]
     if 0 in joint_shape(p.batch_shape, q.batch_shape):
         return None
-    parts = [_integrated(*one, closely=False, only=None) for one in asked]
+    parts = list[_Part | None]()
+    for one in asked:
+        # Where the first need not be asked, nor need the second.
+        only = ~parts[0].extreme if parts and parts[0] is not None else None
+        parts.append(_integrated(*one, closely=False, only=only))
     whole = _sum_of(parts)
     if whole is None:
         return None
@@ -110,13 +117,14 @@ def expected(p: Distribution, q: Distribution, over_p: Asked, over_q: Asked | No
 
 
 def _sum_of(parts: list[_Part | None]) -> Known | None:
-    value, error, lost, extreme = (torch.zeros(()), torch.zeros(()), *(torch.zeros((), dtype=torch.bool),) * 2)
-    for part in parts:
-        if part is None:
-            return None
-        value, error = value + part.value, error + part.error
+    if any(part is None for part in parts):
+        return None
+    first, *others = (part for part in parts if part is not None)
+    value, size, error, lost, extreme = first[:5]
+    for part in others:
+        value, size, error = value + part.value, size + part.size, error + part.error
         lost, extreme = lost | part.lost, extreme | part.extreme
-    return Known(value, lost | ~(extreme | (error <= _SURE * value)), extreme)
+    return Known(value, lost | ~(extreme | (error <= _SURE * size)), extreme)
 
 
 def _integrated(p: Distribution, q: Distribution, asked: Asked, *, closely: bool, only: Tensor | None) -> _Part | None:
@@ -124,7 +132,7 @@ def _integrated(p: Distribution, q: Distribution, asked: Asked, *, closely: bool
     followed = is_followed(p, q)
     programs = programs_for(
         *(p, q, asked.integrand, asked.log_size),
-        follow_q=True,
+        follow_q=asked.follow_q,
         closely=closely,
         followed=followed,
         setting=asked.setting,
@@ -140,19 +148,19 @@ def _integrated(p: Distribution, q: Distribution, asked: Asked, *, closely: bool
         if bool(wanted.all()):
             found = programs.integral(layout, None)
             gone = is_lost(found)
-            return _Part(found.value, found.error, gone, extreme, _kept(found.slopes, gone, filled), filled)
+            return _Part(*found[:3], gone, extreme, _kept(found.slopes, gone, filled), filled)
         zero = torch.zeros_like(layout.infinite)
         slopes = torch.zeros(len(filled.inputs), filled.table.shape[1], dtype=zero.dtype) if followed else None
         index = wanted.nonzero().squeeze(-1)
         if not len(index):
-            return _Part(zero, zero, lost, extreme, slopes, filled)
+            return _Part(zero, zero, zero, lost, extreme, slopes, filled)
         found = programs.integral(layout, index)
         gone = is_lost(found)
         if slopes is not None and found.slopes is not None:
             slopes = slopes.index_copy(1, _columns(wanted, filled).nonzero().squeeze(-1), found.slopes)
-        value, error = (zero.index_copy(0, index, part) for part in (found.value, found.error))
+        numbers = [zero.index_copy(0, index, part) for part in found[:3]]
         lost = lost.index_copy(0, index, gone)
-        return _Part(value, error, lost, extreme, _kept(slopes, lost, filled), filled)
+        return _Part(*numbers, lost, extreme, _kept(slopes, lost, filled), filled)
 
 
 def _kept(slopes: Tensor | None, lost: Tensor, filled: Filled) -> Tensor | None:

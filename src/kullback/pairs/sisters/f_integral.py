@@ -22,7 +22,7 @@ from kullback.pairs.visible import hidden, surely
 
 # Where the divergence is below this, log-ratios are below a hundredth and their differences lose digits; total
 # variation is of first order in them.
-_CLOSE, _FIRST_ORDER_CLOSE = 1e-5, 1e-3
+CLOSE, FIRST_ORDER_CLOSE = 1e-5, 1e-3
 
 Once = Callable[..., tuple[Tensor, Pieces]]
 _SETTING = Setting(share_nothing, beyond=True)
@@ -61,7 +61,7 @@ def f_by_programs(p: Distribution, q: Distribution, term: Term, *numbers: float)
     """∫ p·g(r) + ∫ q·g(r); None where there are no programs."""
     constants = tuple(Constant(number) for number in numbers)
     over_p, over_q = (Weighted(term, sign, constants).asked() for sign in (1.0, -1.0))
-    return expected(p, q, over_p, over_q, _CLOSE)
+    return expected(p, q, over_p, over_q, CLOSE)
 
 
 def f_divergence(p: Distribution, q: Distribution, term: Term) -> tuple[Tensor, Tensor | bool]:
@@ -72,31 +72,52 @@ def f_divergence(p: Distribution, q: Distribution, term: Term) -> tuple[Tensor, 
         back = _expected(seen_from(q, p, closely=closely, index=index), Weighted(term, -1.0))
         return _expected(pieces, Weighted(term, 1.0)) + back, pieces
 
-    return _looked_at_closely(p, q, once, _CLOSE)
+    return _looked_at_closely(p, q, once, CLOSE)
 
 
 def _expected(pieces: Pieces, weighted: Weighted) -> Tensor:
     return integral_over(pieces, weighted, follow_q=True, log_size=log_weight, apart=True).value
 
 
-def distance(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | bool]:
-    """∫ (p − q)⁺, an expectation under p alone, and where p and q share nothing.
+_EXCESS = Weighted(excess, 1.0)
+_CROSSING = Setting(share_nothing, beyond=True, crossings=True)
+
+
+def distance_by_programs(p: Distribution, q: Distribution) -> Known | None:
+    """∫ (p − q)⁺, an expectation under p alone; None where there are no programs."""
+    p, q = _in_order(p, q)
+    return expected(p, q, Asked(_EXCESS, log_weight, _CROSSING, _excess_over), None, FIRST_ORDER_CLOSE)
+
+
+def _excess_over(p: Distribution, q: Distribution) -> Tensor:
+    return _excess(seen_from(p, q, closely=closable(p, q)))
+
+
+def _excess(pieces: Pieces) -> Tensor:
+    breaks = crossings(pieces)
+    return integral_over(pieces, _EXCESS, follow_q=True, log_size=log_weight, breaks=breaks, apart=True).value
+
+
+def _in_order(p: Distribution, q: Distribution) -> tuple[Distribution, Distribution]:
+    """The law that integrals are taken over first.
 
     A mixture is better the other law, and so is one that reaches beyond the ends of the first: whatever that does next
     to its ends it does in its own coordinate.
     """
     if as_mixture(q) is None and (as_mixture(p) is not None or _reaches_beyond(p, q)):
-        p, q = q, p
+        return q, p
+    return p, q
 
-    weighted = Weighted(excess, 1.0)
+
+def distance(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | bool]:
+    """The same by torch's operations, and where p and q share nothing."""
+    p, q = _in_order(p, q)
 
     def once(*, closely: bool = False, index: Tensor | None = None) -> tuple[Tensor, Pieces]:
         pieces = seen_from(p, q, closely=closely, index=index)
-        breaks = crossings(pieces)
-        found = integral_over(pieces, weighted, follow_q=True, log_size=log_weight, breaks=breaks, apart=True)
-        return found.value, pieces
+        return _excess(pieces), pieces
 
-    return _looked_at_closely(p, q, once, _FIRST_ORDER_CLOSE)
+    return _looked_at_closely(p, q, once, FIRST_ORDER_CLOSE)
 
 
 def _reaches_beyond(p: Distribution, q: Distribution) -> bool:
