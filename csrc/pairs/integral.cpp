@@ -26,6 +26,15 @@ struct Found {
     double value, error;
 };
 
+// Between these places something changes its sign.
+struct Bracket {
+    double low, high, at_low, at_high;
+};
+
+// A kink within d of an edge costs d^2 of the integral: parts of the distance between two nodes, and how often it is divided.
+constexpr int64_t kParts = 8, kNarrowings = 3;
+constexpr size_t kMostCrossings = 24;
+
 // A loop of the instruction set in use.
 auto instruction_named(const char* name) {
     const ProgramKernels& kernels = *instruction_set().programs;
@@ -51,7 +60,7 @@ public:
         double found[4];
         if (!integrate(found)) {
             out[4 * step] = double(IntegralState::unforeseen);
-            const int64_t slopes = call_.slopes.program == nullptr ? 0 : call_.slopes.program->output_count;
+            const int64_t slopes = call_.slopes.program == nullptr ? 0 : slope_count() + call_.jumps;
             for (int64_t k = 0; k < slopes; ++k) call_.slope_results[k * step + place] = 0;
             return;
         }
@@ -59,7 +68,10 @@ public:
         out[4 * step] = double(plain_ ? IntegralState::plain : IntegralState::careful);
         if (call_.slopes.program == nullptr) return;
         place_nodes(accepted_);
-        runner_.sum(call_.slopes, element_, at_.data(), log_weight_.data(), int64_t(at_.size()), call_.slope_results + place, step);
+        const int64_t count = int64_t(at_.size());
+        double* const slopes = call_.slope_results + place;
+        runner_.sum(call_.slopes, element_, at_.data(), log_weight_.data(), count, slope_count(), slopes, step);
+        for (int64_t k = 0; k < call_.jumps; ++k) slopes[(slope_count() + k) * step] = jump_at(table(2 * call_.marks + call_.kinks - call_.jumps + k));
     }
 
 private:
@@ -75,8 +87,30 @@ private:
     std::vector<double> centres_, widths_;
     std::vector<Panel> panels_, next_, again_, accepted_;
     std::vector<Found> found_;
+    std::vector<Bracket> brackets_;
 
     double table(int64_t row) const { return runner_.at(row, element_); }
+
+    // How many integrals of derivatives are asked for.
+    int64_t slope_count() const { return call_.slopes.program->output_count - (call_.jumps > 0 ? 2 : 0); }
+
+    // f(y-) - f(y+) as the integral of (f h)', with h = 1 at y falling to 0 over the panels that meet there: no node lies at y itself.
+    double jump_at(double y) const {
+        const int64_t count = int64_t(at_.size());
+        const double *change = runner_.summed(slope_count(), count), *value = runner_.summed(slope_count() + 1, count);
+        double total = 0;
+        for (size_t k = 0; k < accepted_.size(); ++k) {
+            const Panel& panel = accepted_[k];
+            const bool before = panel.high == y;
+            if (!before && panel.low != y) continue;
+            const double slope = (before ? 1 : -1) / (panel.high - panel.low);
+            for (int i = 0; i < kOrder; ++i) {
+                const size_t node = k * kOrder + size_t(i);
+                total += change[node] * (before ? rule_.nodes[i] : 1 - rule_.nodes[i]) + value[node] * slope;
+            }
+        }
+        return total;
+    }
 
     void evaluate(const Placed& placed, const double* y, const double* log_weight, int64_t count, double* const* outputs) {
         runner_.run(placed, element_, y, log_weight, count, outputs);
@@ -178,11 +212,53 @@ private:
             const double y = table(2 * call_.marks + k);
             if (y > begin && y < end) edges_.push_back(y);
         }
+        join_edges();
+    }
+
+    void join_edges() {
         std::sort(edges_.begin(), edges_.end());
         panels_.clear();
         for (size_t i = 1; i < edges_.size(); ++i) {
             if (edges_[i] > edges_[i - 1]) panels_.push_back({edges_[i - 1], edges_[i], 0.0});
         }
+    }
+
+    // Edges where the second output of `size` changes its sign, looked for between the nodes of the panels.
+    void find_crossings() {
+        place_nodes(panels_);
+        if (at_.empty()) return;
+        const auto argument_at = [&](const std::vector<double>& y) {
+            terms_.resize(y.size()), noises_.resize(y.size());
+            double* outputs[2] = {noises_.data(), terms_.data()};
+            evaluate(call_.size, y.data(), nullptr, int64_t(y.size()), outputs);
+        };
+        argument_at(at_);
+        brackets_.clear();
+        for (size_t i = 1; i < at_.size() && brackets_.size() < kMostCrossings; ++i) {
+            if ((terms_[i] > 0) != (terms_[i - 1] > 0)) brackets_.push_back({at_[i - 1], at_[i], terms_[i - 1], terms_[i]});
+        }
+        if (brackets_.empty()) return;
+        for (int64_t turn = 0; turn < kNarrowings; ++turn) {
+            offsets_.clear();
+            for (const Bracket& b : brackets_) {
+                for (int64_t k = 1; k < kParts; ++k) offsets_.push_back(b.low + (b.high - b.low) * (double(k) / double(kParts)));
+            }
+            argument_at(offsets_);
+            for (size_t m = 0; m < brackets_.size(); ++m) {
+                Bracket& b = brackets_[m];
+                const double *at = &offsets_[m * (kParts - 1)], *found = &terms_[m * (kParts - 1)];
+                int64_t k = 0;
+                while (k < kParts - 1 && (found[k] > 0) == (b.at_low > 0)) ++k;
+                const Bracket part{k == 0 ? b.low : at[k - 1], k == kParts - 1 ? b.high : at[k], k == 0 ? b.at_low : found[k - 1],
+                                   k == kParts - 1 ? b.at_high : found[k]};
+                b = part;
+            }
+        }
+        for (const Bracket& b : brackets_) {
+            const double part = b.at_low / (b.at_low - b.at_high);
+            edges_.push_back(b.low + (b.high - b.low) * (part == part ? clamp(part, 0.0, 1.0) : 0.0));
+        }
+        join_edges();
     }
 
     void place_nodes(const std::vector<Panel>& panels) {
@@ -244,6 +320,7 @@ private:
         size_t first, last;
         find_range(&first, &last);
         place_panels(first, last);
+        if (call_.crossings) find_crossings();
         if (!find_terms(panels_)) return false;
         double value = 0, size = 0, error = 0, noise = 0;
         found_.clear();
@@ -347,6 +424,8 @@ KULLBACK_API int32_t kullback_integral_run(const IntegralCall* call) {
         if (placed->program == nullptr || placed->program->output_count != 2 || placed->program->input_count < 2) return 1;
     }
     if (call->slopes.program != nullptr && call->slope_results == nullptr) return 1;
+    if (call->jumps < 0 || call->jumps > call->kinks) return 1;
+    if (call->jumps > 0 && call->slopes.program != nullptr && call->slopes.program->output_count < 2) return 1;
     parallel_for(call->count, kGrain, static_cast<int32_t>(call->threads), [&](int64_t begin, int64_t end) {
         Integrator integrator(*call);
         for (int64_t place = begin; place < end; ++place) integrator.run(place);

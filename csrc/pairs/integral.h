@@ -27,13 +27,19 @@ struct IntegralCall {
     const IntegralRule* rule;
     Placed size, plain, careful, slopes;  // slopes: derivatives of the integrand by what they are wanted of, or none
     const double* table;
-    int64_t stride, marks, kinks;
-    const int64_t* elements;  // null: the first `count`
-    int64_t count, follow_q, plain_first, threads;
+    int64_t stride, marks, kinks, jumps;  // at the last kinks the integrand jumps: see below
+    const int64_t* elements;              // null: the first `count`
+    int64_t count, follow_q, crossings, plain_first, threads;
     double* results;  // value, size, error, noise, state (see below), `count` of each
     double* slope_results;
 };
 
+// Kinks move with parameters, and the integral with them where the integrand f jumps, by f(y-) - f(y+) for each unit. Where there
+// are jumps, the last outputs of `slopes` are the derivative of f by its place and f itself, and the last rows of `slope_results`
+// these differences, one for each jump, instead of the integrals of the two.
+//
+// With `crossings` the integrand has kinks where the second output of `size` changes its sign; they are found and made edges.
+//
 // What an element may report beside its integral: the plain program held, the careful one was needed, or neither holds.
 enum class IntegralState { plain = 0, careful = 1, unforeseen = 2 };
 

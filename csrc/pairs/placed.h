@@ -41,20 +41,23 @@ public:
         instruction_set().programs->by_dtype[0](call, 0, count, scratch_.data());
     }
 
-    // The sums of all outputs of a program of derivatives.
-    void sum(const Placed& placed, int64_t element, const double* points, const double* log_weights, int64_t count,
+    // The sums of the first outputs of a program of derivatives; what they are sums of stays here until the next call.
+    void sum(const Placed& placed, int64_t element, const double* points, const double* log_weights, int64_t count, int64_t wanted,
              double* results, int64_t step) {
         const int64_t outputs = placed.program->output_count;
         values_.resize(size_t(outputs * count));
         double* pointers[kProgramOutputs];
         for (int64_t k = 0; k < outputs; ++k) pointers[k] = values_.data() + k * count;
         if (count > 0) run(placed, element, points, log_weights, count, pointers);
-        for (int64_t k = 0; k < outputs; ++k) {
+        for (int64_t k = 0; k < wanted; ++k) {
             double total = 0;
             for (int64_t i = 0; i < count; ++i) total += pointers[k][i];
             results[k * step] = total;
         }
     }
+
+    // What an output was at the points of the last sum.
+    const double* summed(int64_t output, int64_t count) const { return values_.data() + output * count; }
 
 private:
     const double* table_;

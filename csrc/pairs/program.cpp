@@ -84,13 +84,18 @@ void run_instructions(const Program& program, double* const* registers, int64_t 
     }
 }
 
+// Inputs that are one number for all elements, as bits.
+using Repeated = uint64_t;
+static_assert(kProgramInputs <= 64, "a bit for each input");
+
 // NaN for each element with a parameter that is no number, else 0, to be added to every output: a formula of cases may make
 // a number of it. Returns whether there is one.
-bool find_lost(const Program& program, const double* const* registers, double* lost, int64_t n) {
+bool find_lost(const Program& program, const double* const* registers, Repeated repeated, double* lost, int64_t n) {
     bool found = false;
     for (int64_t k = 0; k < program.input_count; ++k) {
         const double* x = registers[k];
-        for (int64_t i = 0; i < n; ++i) found |= x[i] != x[i];
+        const int64_t different = (repeated >> k & 1) != 0 ? 1 : n;
+        for (int64_t i = 0; i < different; ++i) found |= x[i] != x[i];
     }
     if (!found) return false;
     for (int64_t i = 0; i < n; ++i) {
@@ -110,16 +115,24 @@ void run_program(const ProgramCall& call, int64_t begin, int64_t end, double* sc
     for (int64_t k = 0; k < program.constant_count; ++k) {
         for (int64_t i = 0; i < stride; ++i) registers[inputs + k][i] = program.constants()[k];
     }
+    Repeated repeated = 0;
+    for (int64_t k = 0; k < inputs; ++k) {
+        if (call.inputs[k].row_stride != 0 || call.inputs[k].column_stride != 0) continue;
+        const double number = load<double>(*static_cast<const S*>(call.inputs[k].data));
+        for (int64_t i = 0; i < stride; ++i) registers[k][i] = number;
+        repeated |= Repeated(1) << k;
+    }
     for (int64_t at = begin; at < end; at += kProgramBlock) {
         const int64_t count = smaller(kProgramBlock, end - at);
         for (int64_t k = 0; k < inputs; ++k) {
+            if ((repeated >> k & 1) != 0) continue;
             double* own = blocks + k * stride;
             // Doubles that lie contiguous are used where they are; a program never writes to its inputs.
             registers[k] = const_cast<double*>(load_block<S, double>(call.inputs[k], call.columns, at, count, own));
         }
         run_instructions(program, registers, count);
         alignas(64) double lost[kProgramBlock];
-        const bool some_lost = find_lost(program, registers, lost, count);
+        const bool some_lost = find_lost(program, registers, repeated, lost, count);
         for (int64_t k = 0; k < program.output_count; ++k) {
             S* output = static_cast<S*>(call.outputs[k].data);
             if (output == nullptr) continue;

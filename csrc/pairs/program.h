@@ -50,7 +50,8 @@ struct ProgramKernels {
     void (*by_dtype[2])(const ProgramCall&, int64_t begin, int64_t end, double* scratch);
 };
 
-constexpr int64_t kProgramBlock = 256;
+// So short that the registers of most programs fit the first-level cache.
+constexpr int64_t kProgramBlock = 128;
 
 // Registers lie a cache line further apart than a block, so that they do not compete for the same lines of the cache.
 inline int64_t program_stride(int64_t count) {

@@ -30,7 +30,8 @@ public:
         for (int64_t k = 0; k < kSeriesResults; ++k) out[k * step] = found[k];
         if (call_.slopes.program == nullptr) return;
         if (found[kSeriesResults - 1] != 0) counts_.clear();
-        runner_.sum(call_.slopes, element_, counts_.data(), nullptr, int64_t(counts_.size()), call_.slope_results + place, step);
+        runner_.sum(call_.slopes, element_, counts_.data(), nullptr, int64_t(counts_.size()), call_.slopes.program->output_count,
+                    call_.slope_results + place, step);
     }
 
 private:

@@ -24,7 +24,7 @@ _LENGTH, _FEWEST, _PANELS = 0.5, 4, 48
 # The error of a panel in parts of the integral; into how many one that exceeds it is split, and how often.
 _ENOUGH, _SPLIT, _ROUNDS = 1e-11, 4, 12
 _RESULTS, _RUNGS = 5, 64
-_PLACED, _TAIL = struct.Struct(f"={1 + MOST}q"), struct.Struct("=11q")
+_PLACED, _TAIL = struct.Struct(f"={1 + MOST}q"), struct.Struct("=13q")
 PARALLEL_FROM = 24  # elements
 NOTHING = _PLACED.pack(*(0,) * (1 + MOST))  # where there is no program
 
@@ -75,7 +75,10 @@ class RecordedIntegral:
         marks: How many marks the table begins with: places first, then as many widths.
         kinks: How many kinks follow.
         follows: Whether panels are short where the argument turns.
-        slopes: Derivatives of the integrand.
+        slopes: Derivatives of the integrand; with jumps, the last two outputs are that by the point, and itself.
+        jumps: At how many of the last kinks the integrand jumps; for the last two outputs `Found.slopes` holds what the
+            integral grows by for each unit that such a kink moves.
+        crossings: Whether the integrand has kinks where the argument changes its sign.
     """
 
     def __init__(
@@ -88,6 +91,8 @@ class RecordedIntegral:
         kinks: int,
         follows: bool,
         slopes: Placed | None = None,
+        jumps: int = 0,
+        crossings: bool = False,
     ) -> None:
         self._programs = size, plain, careful, slopes  # keeps their bytes alive
         rule = _rule()
@@ -96,8 +101,9 @@ class RecordedIntegral:
         self._head = (
             struct.pack("=q", ctypes.addressof(rule)) + size.packed() + plain.packed() + careful.packed() + last
         )
-        self._marks, self._kinks, self._follows = marks, kinks, int(follows)
-        self._slopes = 0 if slopes is None else slopes.program.outputs
+        self._counts = marks, kinks, jumps
+        self._follows, self._crossings = int(follows), int(crossings)
+        self._slopes = 0 if slopes is None else slopes.program.outputs + (jumps - 2 if jumps else 0)
 
     def __call__(self, table: Tensor, elements: Tensor | None, *, plain_first: bool) -> Found:
         """Integrate over all columns of a table, or over those with an index."""
@@ -107,8 +113,8 @@ class RecordedIntegral:
         out = table.new_empty(_RESULTS + self._slopes, count)
         address = out.data_ptr()
         tail = _TAIL.pack(
-            *(table.data_ptr(), table.stride(0), self._marks, self._kinks),
-            *(0 if elements is None else elements.data_ptr(), count, self._follows, int(plain_first)),
+            *(table.data_ptr(), table.stride(0), *self._counts),
+            *(0 if elements is None else elements.data_ptr(), count, self._follows, self._crossings, int(plain_first)),
             torch.get_num_threads() if count >= PARALLEL_FROM else 1,
             *(address, address + 8 * _RESULTS * count),
         )

@@ -91,6 +91,17 @@ def _sinh(g: Graph, x: int) -> int:
     return g.add("mul", g.add("sign", x), g.add("mul", g.add("number", 0.5), g.add("add", t, share)))
 
 
+def _tanh(g: Graph, x: int) -> int:
+    """−t/(t + 2) with the sign of x, t = e^(−2|x|) − 1."""
+    t = g.add("expm1", g.add("mul", g.add("number", -2.0), g.add("abs", x)))
+    share = g.add("div", t, g.add("add", t, g.add("number", 2.0)))
+    return g.add("mul", g.add("sign", x), g.add("neg", share))
+
+
+def _tanh_backward(g: Graph, grad: int, out: int) -> int:
+    return g.add("mul", grad, g.add("sub", g.add("number", 1.0), g.add("mul", out, out)))
+
+
 def _asinh(g: Graph, x: int) -> int:
     """log(1 + |x| + x²/(1 + √(1 + x²))) with the sign of x; beyond 1e150 log 2|x|."""
     size, one = g.add("abs", x), g.add("number", 1.0)
@@ -154,5 +165,7 @@ RULES: dict[str, Callable[..., int]] = {
     "softplus_backward": _softplus_backward,
     "sinh": _sinh,
     "asinh": _asinh,
+    "tanh": _tanh,
+    "tanh_backward": _tanh_backward,
     "copysign": _copysign,
 }

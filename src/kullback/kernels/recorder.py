@@ -81,6 +81,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """A native op with a derivative of its own, as one operation."""
         return _Special.apply(self, op, *tensors)
 
+    def instruction(self, name: str, tensor: Tensor, formula: Callable[[Tensor], Tensor]) -> Tensor:
+        """What a formula makes of a tensor, as one instruction of the native interpreter."""
+        result: Tensor = self.run_unseen(formula, tensor)
+        value = self._value(tensor)
+        found = tuple(self.graph.add(name, node) for node in _nodes(value))
+        self._keep(result, found if isinstance(value, tuple) else found[0])
+        return result
+
     def note_special(self, op: Any, tensors: Sequence[Tensor], result: Tensor) -> None:
         """Record what a native op returned."""
         operands = self._flat(tensors)

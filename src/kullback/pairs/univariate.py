@@ -32,7 +32,7 @@ from kullback.pairs.densities.meeting import seen_from
 from kullback.pairs.densities.nesting import as_mixture
 from kullback.pairs.densities.parameter_table import Again, Attached, is_followed
 from kullback.pairs.densities.placing import sharpness
-from kullback.pairs.densities.programs import Layout, Programs, programs_for
+from kullback.pairs.densities.programs import Layout, Programs, is_lost, programs_for
 from kullback.pairs.dispatch import infinite_everywhere
 from kullback.pairs.registry import Rule, answer_generally
 from kullback.pairs.visible import at_most, hidden, surely
@@ -165,7 +165,7 @@ def _finite_by_programs(
     """The elements with an index, or all, and of those that are close only with `closely`."""
     plain = first.integral(layout, elements)
     value, error, slopes = plain.value, plain.error + ROUNDING * plain.noise, plain.slopes
-    lost = _is_lost(plain)
+    lost = is_lost(plain)
     same = layout.same if elements is None else layout.same.index_select(0, elements)
     near = _near(plain, error) & ~lost
     # The second form by programs does not know what p leaves out of q.
@@ -188,14 +188,6 @@ def _finite_by_programs(
     return _Part(value, torch.where(infinite, 0.0, error), lost, slopes)
 
 
-def _is_lost(found: Found) -> Tensor:
-    """Where no program holds."""
-    lost = (found.state > 1) | found.value.isnan()
-    if found.slopes is not None:
-        lost = lost | found.slopes.isnan().any(0).reshape(len(lost), -1).any(-1)
-    return lost
-
-
 def _close_by_programs(p: Distribution, q: Distribution, elements: Tensor, *, followed: bool) -> _Part | None:
     """The second form of these elements; None if there is no program of it."""
     second = programs_for(p, q, second_order, size_of_both, follow_q=True, closely=closable(p, q), followed=followed)
@@ -204,7 +196,7 @@ def _close_by_programs(p: Distribution, q: Distribution, elements: Tensor, *, fo
         return None
     found = second.integral(layout, elements)
     steep = sharpness(pieces_of(p, q, elements))
-    return _Part(found.value, second_error(found, steep), _is_lost(found), found.slopes)
+    return _Part(found.value, second_error(found, steep), is_lost(found), found.slopes)
 
 
 size_of_p = functools.partial(log_size_of, follow_q=False)

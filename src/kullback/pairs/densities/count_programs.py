@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -64,7 +64,7 @@ class CountPrograms:
             facts = guarded(graph, facts, always)
             outputs = [
                 [watch.columns(laws[0].log_pmf(k))[0]],
-                [watch.columns(laws[1].log_pmf(k))[0]] if both else None,
+                [watch.columns(_size_of_q(summand, laws, k))[0]] if both else None,
                 [watch.columns(part)[0] for part in (value, noise, lacks)],
                 slopes,
             ]
@@ -88,6 +88,13 @@ class CountPrograms:
     def sums(self, filled: Filled, elements: Tensor | None) -> Sums:
         """The sums of all elements, or of those with an index."""
         return self._series(filled.table, elements)
+
+
+def _size_of_q(summand: Summand, laws: Sequence[CountLaw], k: Tensor) -> Tensor:
+    """The logarithm of q, or of what a summand says is the larger beside it."""
+    log_size = getattr(summand, "log_size", None)
+    found: Tensor = laws[1].log_pmf(k) if log_size is None else log_size(laws[0], laws[1], k)
+    return found
 
 
 def _described(side: Side | MixedSide) -> CountLaw:

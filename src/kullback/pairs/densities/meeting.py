@@ -45,10 +45,10 @@ def seen_from(
         chosen = some if index is None else index[some]
         return seen_from(p, q, closely=closely, index=chosen, component=component)
 
-    return pieces._replace(q=_everywhere(pieces.q, pieces.p), part=part)
+    return pieces._replace(q=everywhere(pieces.q, pieces.p), part=part)
 
 
-def _everywhere(law: Law, other: Law) -> Law:
+def everywhere(law: Law, other: Law) -> Law:
     """The law with a density on the whole line; its ends are kinks for a law that reaches beyond them."""
     beyond = [(law.lower, 1.0, less(other.lower, law.lower)), (law.upper, -1.0, less(law.upper, other.upper))]
     # Ends that are parameters are left in: such a density may be a constant that knows nothing of the nodes.
@@ -99,10 +99,15 @@ def _anywhere(mask: Tensor | bool) -> bool:
     return mask if isinstance(mask, bool) else not surely(~mask)
 
 
-def disjoint(pieces: Pieces) -> Tensor | bool:
-    """Where p and q have no point in common, decided on parameters."""
+def share_nothing(pieces: Pieces) -> Tensor | bool:
+    """Where p and q have no point in common, decided on parameters, with the dimension of the nodes."""
     p, q = pieces.p, pieces.q
-    apart: Tensor | bool = no_more(p.upper, q.lower) | no_more(q.upper, p.lower)
+    return no_more(p.upper, q.lower) | no_more(q.upper, p.lower)
+
+
+def disjoint(pieces: Pieces) -> Tensor | bool:
+    """The same without that dimension."""
+    apart = share_nothing(pieces)
     if not isinstance(apart, Tensor):
         return apart
     return apart.squeeze(-1) if pieces.log_share is None else apart.flatten(-2).squeeze(-1)

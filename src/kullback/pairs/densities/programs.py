@@ -22,7 +22,8 @@ from kullback.kernels.program import TooLargeError
 from kullback.kernels.recorder import LENGTH, RefusedError
 from kullback.pairs.densities.describe import in_family
 from kullback.pairs.densities.inclusion import outside, same_ends
-from kullback.pairs.densities.log_ratio import close_ratio
+from kullback.pairs.densities.log_ratio import close_ratio, ratio_of
+from kullback.pairs.densities.meeting import everywhere
 from kullback.pairs.densities.nesting import as_mixture
 from kullback.pairs.densities.parameter_table import Filled, ParameterTable
 from kullback.pairs.densities.placing import Pieces, Sample, evaluate, located
@@ -44,7 +45,7 @@ class Layout(NamedTuple):
 
     Attributes:
         filled: Places of marks in the coordinate of the nodes, their widths, kinks, and what programs take.
-        infinite: 1 where the integral is infinite by its ends or tails, else 0.
+        infinite: 1 where the integral is infinite by its ends or tails, or whatever else was asked, else 0.
         same: 1 where both supports agree, else 0.
         foreseen: Whether what held in the example holds here; None if it does everywhere.
     """
@@ -53,6 +54,23 @@ class Layout(NamedTuple):
     infinite: Tensor
     same: Tensor
     foreseen: Tensor | None
+
+
+class Setting(NamedTuple):
+    """How two laws meet in an integral over the first.
+
+    Attributes:
+        extreme: Where the integral need not be asked, being infinite, or as large as it gets.
+        beyond: Whether the first may live where the second does not.
+        crossings: Whether the integrand has kinks where the densities are equal.
+    """
+
+    extreme: Callable[[Pieces], Tensor | bool]
+    beyond: bool = False
+    crossings: bool = False
+
+
+_INSIDE = Setting(outside)
 
 
 class Programs:
@@ -66,6 +84,7 @@ class Programs:
         follow_q: Whether the integrand is of the size of q, too.
         closely: Whether it is told log-ratios that are made of differences of parameters.
         followed: Whether its derivatives by the parameters are integrated, too.
+        setting: How the two laws meet.
     """
 
     def __init__(
@@ -78,13 +97,14 @@ class Programs:
         follow_q: bool,
         closely: bool,
         followed: bool,
+        setting: Setting,
     ) -> None:
         mixed = isinstance(p, MixtureSameFamily)
         own = OneOf(p) if isinstance(p, MixtureSameFamily) else None
         sides = [side_of(p), side_of(q), *([] if own is None else [own])]
         leaves = [leaf for side in sides for leaf in side.leaves]
         inputs = columns_of(sides)
-        y = torch.linspace(-2.0, 2.0, LENGTH, dtype=torch.float64).unsqueeze(-1)
+        y = torch.linspace(-2.0, 2.0, LENGTH, dtype=torch.float64).unsqueeze(-1).requires_grad_(followed)
         weight = torch.zeros_like(y)
         with torch.set_grad_enabled(followed), Watch() as watch:
             for tensor in (*leaves, y, weight):
@@ -92,7 +112,8 @@ class Programs:
             laws = [side.describe(_lift) for side in sides]
             ratio = _close_ratio(sides) if closely else None
             share = None if own is None else _lift(own.log_share)
-            pieces = Pieces(laws[0], laws[1], laws[-1 if mixed else 0], share, frozen=True, log_ratio=ratio)
+            other = everywhere(laws[1], laws[0]) if setting.beyond else laws[1]
+            pieces = Pieces(laws[0], other, laws[-1 if mixed else 0], share, frozen=True, log_ratio=ratio)
             if laws[0].unsure or laws[1].unsure:
                 raise RefusedError("a map that is known by its values only")
             if followed and any(
@@ -101,31 +122,30 @@ class Programs:
                 raise RefusedError("a density that jumps where a parameter says")
             centres, widths = located(pieces, follow_q=follow_q)
             kinks = pieces.kinks()
-            zero, one = torch.zeros_like(y), torch.ones_like(y)
-            answers = outside(pieces), same_ends(pieces)
-            infinite, same = (torch.where(x, one, zero) if isinstance(x, Tensor) else zero + int(x) for x in answers)
-            if share is not None:  # a component of no weight does not count
-                infinite = torch.where(share == -torch.inf, zero, infinite)
+            infinite, same = _answers(pieces, setting, y)
             always = list(watch.guards)
             sample = evaluate(pieces, y, weight)
-            sizes, argument = log_size(sample), sample.log_p - sample.log_q.total()
+            sizes, argument = log_size(sample), _argument(sample)
             careful = _terms(sample, integrand)
-            slopes = watch.slopes(careful[0], leaves) if followed else None
+            # At an end of q inside p's support the integrand jumps.
+            jumps = len(other.kinks) - len(laws[1].kinks) if followed else 0
+            slopes = watch.slopes(careful[0], [*leaves, y] if jumps else leaves) if followed else None
+            moves = [watch.slopes(kink, leaves) for kink in (kinks[-jumps:] if jumps else ())]
             in_general = list(watch.guards)
             watch.optimistic = True
             plain = _terms(evaluate(pieces, y, weight), integrand)
             watch.optimistic = False
             graph, at = watch.graph, Points(watch.graph, len(inputs))
-            found = [watch.columns(x) for x in (centres, widths)]
-            self.marks, self.kinks = len(found[0]), len(kinks)
-            facts = [*found[0], *found[1], *(n for kink in kinks for n in watch.columns(kink))]
-            facts += [watch.columns(infinite)[0], watch.columns(same)[0]]
+            self.marks, self.kinks = centres.shape[-1], len(kinks)
+            facts = [n for x in (centres, widths, *kinks, infinite, same) for n in watch.columns(x)]
             facts = guarded(graph, facts, always)
             parts = [
                 Split(graph, guarded(graph, _firsts(watch, (sizes, argument)), in_general), at),
                 Split(graph, guarded(graph, _firsts(watch, plain), watch.guards), at),
                 Split(graph, guarded(graph, _firsts(watch, careful), in_general), at),
             ]
+            if slopes is not None and jumps:
+                slopes.append(_firsts(watch, careful)[0])
             if slopes is not None:
                 parts.append(Split(graph, guarded(graph, slopes, in_general), at))
         self._lead = 0
@@ -134,9 +154,17 @@ class Programs:
         place = {n: self._facts + i for i, n in enumerate(needs)}
         placed = [Placed(part.program, [place[node] for node in part.needs]) for part in parts]
         self._integral = RecordedIntegral(
-            *placed[:3], marks=self.marks, kinks=self.kinks, follows=follow_q, slopes=placed[3] if followed else None
+            *placed[:3],
+            marks=self.marks,
+            kinks=self.kinks,
+            follows=follow_q,
+            slopes=placed[3] if followed else None,
+            jumps=jumps,
+            crossings=setting.crossings,
         )
-        self._table = ParameterTable(graph, [*facts, *needs], inputs, mixed=mixed, followed=followed)
+        self._jumps, self._moves = jumps, self._facts + len(needs)
+        rows = [*facts, *needs, *(node for move in moves for node in move)]
+        self._table = ParameterTable(graph, rows, inputs, mixed=mixed, followed=followed)
 
     def layout(self, p: Distribution, q: Distribution, batch: torch.Size) -> Layout | None:
         """What the parameters say; None if they are not ordinary tensors."""
@@ -159,6 +187,8 @@ class Programs:
             columns = (elements.unsqueeze(-1) * count + torch.arange(count)).flatten()
         # The plain form is tried first as long as it holds more often than not.
         found = self._integral(layout.filled.table, columns, plain_first=self._lead >= 0)
+        if found.slopes is not None and self._jumps:
+            found = found._replace(slopes=self._with_jumps(found.slopes, layout.filled.table, columns))
         if self._lead >= 0:
             held = float((found.state == 0).sum()) * 2 > len(found.state)
             self._lead = min(self._lead + 1, _MEMORY) if held else self._lead - 1
@@ -166,6 +196,34 @@ class Programs:
             return found
         value, size, error, noise, state = (part.reshape(-1, count) for part in found[:5])
         return Found(value.sum(-1), size.sum(-1), error.sum(-1), noise.sum(-1), state.amax(-1), found.slopes)
+
+    def _with_jumps(self, slopes: Tensor, table: Tensor, columns: Tensor | None) -> Tensor:
+        """The derivatives with what moving ends contribute: the jump there times the derivative of the end's place."""
+        moves = table[self._moves :] if columns is None else table[self._moves :].index_select(1, columns)
+        slopes, jumps = slopes[: -self._jumps], slopes[-self._jumps :]
+        # An end that is far away, or at infinity, moves nothing.
+        moves = torch.where(jumps.repeat_interleave(len(slopes), 0) == 0, 0.0, moves)
+        return slopes + (moves.reshape(self._jumps, *slopes.shape) * jumps.unsqueeze(1)).sum(0)
+
+
+def _answers(pieces: Pieces, setting: Setting, y: Tensor) -> list[Tensor]:
+    """1 where the integral need not be asked, and where both supports agree, else 0."""
+    zero, one = torch.zeros_like(y), torch.ones_like(y)
+    found = [
+        torch.where(x, one, zero) if isinstance(x, Tensor) else zero + int(x)
+        for x in (setting.extreme(pieces), same_ends(pieces))
+    ]
+    if pieces.log_share is not None:  # a component of no weight does not count
+        found[0] = torch.where(pieces.log_share == -torch.inf, zero, found[0])
+    return found
+
+
+def is_lost(found: Found) -> Tensor:
+    """Where no program holds."""
+    lost = (found.state > 1) | found.value.isnan()
+    if found.slopes is not None:
+        lost = lost | found.slopes.isnan().any(0).reshape(len(lost), -1).any(-1)
+    return lost
 
 
 def _close_ratio(sides: Sequence[Side | MixedSide | OneOf]) -> Callable[[Point], Tensor]:
@@ -178,6 +236,11 @@ def _close_ratio(sides: Sequence[Side | MixedSide | OneOf]) -> Callable[[Point],
 def _terms(sample: Sample, integrand: Integrand) -> tuple[Tensor, Tensor]:
     heights = sample.log_p.abs() + sample.log_q.level.abs()
     return integrand(sample), torch.exp(sample.log_weight) * heights
+
+
+def _argument(sample: Sample) -> Tensor:
+    """The log-ratio with the digits that the sample knows; no derivative is taken of it."""
+    return sample.log_p - sample.log_q.total() if sample.log_ratio is None else ratio_of(sample)
 
 
 def _firsts(watch: Watch, tensors: Sequence[Tensor]) -> list[int]:
@@ -217,18 +280,28 @@ def programs_for(
     follow_q: bool,
     closely: bool = False,
     followed: bool = False,
+    setting: Setting = _INSIDE,
 ) -> Programs | None:
     """The programs for two objects; None if there are none."""
     sides = structure(p), structure(q)
     if sides[0] is None or sides[1] is None or native.library() is None:
         return None
-    key = (*sides, integrand, followed)
+    key = (*sides, integrand, closely, followed)
     if key not in _known:
-        if "Constant(" in repr(sides) and not _worthwhile(key):
+        if "Constant(" in repr(key) and not _worthwhile(key):
             return None
         try:
             with torch.inference_mode(mode=False):
-                _known[key] = Programs(p, q, integrand, log_size, follow_q=follow_q, closely=closely, followed=followed)
+                _known[key] = Programs(
+                    p,
+                    q,
+                    integrand,
+                    log_size,
+                    follow_q=follow_q,
+                    closely=closely,
+                    followed=followed,
+                    setting=setting,
+                )
         except (RefusedError, TooLargeError):
             _known[key] = None
     return _known[key]

@@ -36,7 +36,7 @@ class Atoms(NamedTuple):
 
     def sum_of(self, term: Term) -> Tensor:
         """Σ (p + q)·g(r)."""
-        return ((_exp(self.log_p) + _exp(self.log_q)) * term(self.r)).sum(-1)
+        return ((probability(self.log_p) + probability(self.log_q)) * term(self.r)).sum(-1)
 
     def exchanged(self) -> Atoms:
         """The same with p and q in each other's place."""
@@ -51,7 +51,7 @@ class Atoms(NamedTuple):
         some = shared.any(-1)
         if alpha == 0:
             # From the mass outside while that is the smaller part.
-            lost = torch.where(in_p, 0.0, _exp(self.log_q)).sum(-1)
+            lost = torch.where(in_p, 0.0, probability(self.log_q)).sum(-1)
             kept = torch.logsumexp(torch.where(some.unsqueeze(-1), torch.where(in_p, self.log_q, -torch.inf), 0.0), -1)
             little = lost.detach() < 0.5
             value = torch.where(little, -torch.log1p(-torch.where(little, lost, 0.0)), -kept)
@@ -69,7 +69,7 @@ class Atoms(NamedTuple):
         return torch.where(outside if a > 0 else ~some, torch.inf, value)
 
 
-def _exp(log: Tensor) -> Tensor:
+def probability(log: Tensor) -> Tensor:
     """Probabilities from logarithms; none has no derivative."""
     some = log > -torch.inf
     return torch.where(some, torch.exp(torch.where(some, log, 0.0)), 0.0)

@@ -12,18 +12,30 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from kullback.kernels.f_rows import js_rows, scaled_js_rows, skew_kl_rows, total_variation_rows
+from kullback.kernels.f_rows.generator import Generator
 from kullback.kernels.f_rows.mixtures import scaled_js_generator, skew_kl_generator
 from kullback.kernels.f_rows.ratios import root
 from kullback.kernels.row_op import RowOp
 from kullback.pairs.densities import describable
 from kullback.pairs.densities.count_mixture import countable
+from kullback.pairs.densities.programs import Constant
 from kullback.pairs.dispatch import kl_divergence
 from kullback.pairs.portions import in_portions
 from kullback.pairs.sisters.atoms import atoms_of, rows_of
+from kullback.pairs.sisters.count_programs import OfTerm, summed
 from kullback.pairs.sisters.counts import both_countable, counts_of, sum_of
-from kullback.pairs.sisters.f_integral import distance, f_divergence
+from kullback.pairs.sisters.expected import Known, completed
+from kullback.pairs.sisters.f_integral import (
+    CLOSE,
+    FIRST_ORDER_CLOSE,
+    distance,
+    distance_by_programs,
+    f_by_programs,
+    f_divergence,
+)
 from kullback.pairs.sisters.frame import answer
 from kullback.pairs.sisters.term import Term, half_distance, js_term, term_of
+from kullback.pairs.visible import hidden
 
 Integral = Callable[[Distribution, Distribution], tuple[Tensor, Tensor | bool]]
 
@@ -38,6 +50,7 @@ class Bounded(NamedTuple):
         rows: Its kernel on rows of classes.
         parameters: What the kernel takes besides the rows.
         integral: Of two laws with densities, with where they share nothing.
+        natively: The same by recorded programs.
     """
 
     name: str
@@ -46,6 +59,7 @@ class Bounded(NamedTuple):
     rows: RowOp
     parameters: tuple[float, ...] = ()
     integral: Integral | None = None
+    natively: Callable[[Distribution, Distribution], Known | None] | None = None
 
 
 def js(p: Distribution, q: Distribution) -> Tensor:
@@ -62,7 +76,7 @@ def skew_kl(p: Distribution, q: Distribution, alpha: float) -> Tensor:
     """KL(p ‖ αp + (1−α)q)."""
     if alpha == 0.0:
         return kl_divergence(p, q)
-    term = term_of(skew_kl_generator(alpha))
+    term = _skew_term(alpha)
     return bounded(p, q, Bounded("skew_kl", term, -math.log(alpha), skew_kl_rows, (alpha,)))
 
 
@@ -70,14 +84,27 @@ def scaled_js(p: Distribution, q: Distribution, beta: float) -> Tensor:
     """[β KL(p ‖ m) + (1−β) KL(q ‖ m)]/(β(1−β)), m = βp + (1−β)q, and its limits."""
     if beta in (0.0, 1.0):
         return kl_divergence(p, q) if beta == 0.0 else kl_divergence(q, p)
-    generator = scaled_js_generator(beta)
+    generator, term = _scaled_js_term(beta)
     most = generator.only_p + generator.only_q
-    return bounded(p, q, Bounded("scaled_js", term_of(generator), most, scaled_js_rows, (beta,)))
+    return bounded(p, q, Bounded("scaled_js", term, most, scaled_js_rows, (beta,)))
+
+
+# What is recorded is known by its term.
+@functools.lru_cache(maxsize=64)
+def _skew_term(alpha: float) -> Term:
+    return term_of(skew_kl_generator(alpha))
+
+
+@functools.lru_cache(maxsize=64)
+def _scaled_js_term(beta: float) -> tuple[Generator, Term]:
+    generator = scaled_js_generator(beta)
+    return generator, term_of(generator)
 
 
 def total_variation(p: Distribution, q: Distribution) -> Tensor:
     """½ Σ |p − q|."""
-    return bounded(p, q, Bounded("total_variation", half_distance, 1.0, total_variation_rows, (), distance))
+    rows = total_variation_rows
+    return bounded(p, q, Bounded("total_variation", half_distance, 1.0, rows, (), distance, distance_by_programs))
 
 
 def bounded(p: Distribution, q: Distribution, divergence: Bounded) -> Tensor:
@@ -91,15 +118,46 @@ def bounded(p: Distribution, q: Distribution, divergence: Bounded) -> Tensor:
         if atoms is not None:
             return _capped(atoms.sum_of(divergence.term), divergence.most)
         if describable(p) and describable(q):
-            by_integral = divergence.integral or functools.partial(f_divergence, term=divergence.term)
-            return in_portions(lambda *laws: _most_where_apart(*by_integral(*laws), divergence.most), p, q)
+            return in_portions(functools.partial(_by_integral, divergence=divergence), p, q)
         if both_countable(p, q):
-            listed = counts_of(p, q)
-            value = sum_of(p, q, divergence.term) if listed is None else listed.sum_of(divergence.term)
-            return _capped(value, divergence.most)
+            return _capped(_by_series(p, q, divergence), divergence.most)
         return nothing_shared(p, q, divergence.most)
 
     return answer(divergence.name, p, q, formula)
+
+
+def _by_integral(p: Distribution, q: Distribution, divergence: Bounded) -> Tensor:
+    by_operations = divergence.integral or functools.partial(f_divergence, term=divergence.term)
+
+    def formula(p: Distribution, q: Distribution) -> Tensor:
+        return _most_where_apart(*by_operations(p, q), divergence.most)
+
+    known = None if hidden() else _known(p, q, divergence)
+    if known is None:
+        return formula(p, q)
+    return completed(
+        known._replace(value=_most_where_apart(known.value, known.extreme, divergence.most)), formula, p, q
+    )
+
+
+def _known(p: Distribution, q: Distribution, divergence: Bounded) -> Known | None:
+    """By recorded programs; None where there are none."""
+    if divergence.natively is not None:
+        return divergence.natively(p, q)
+    return f_by_programs(p, q, divergence.term, *divergence.parameters)
+
+
+def _by_series(p: Distribution, q: Distribution, divergence: Bounded) -> Tensor:
+    def formula(p: Distribution, q: Distribution) -> Tensor:
+        listed = counts_of(p, q)
+        return sum_of(p, q, divergence.term) if listed is None else listed.sum_of(divergence.term)
+
+    if hidden():
+        return formula(p, q)
+    constants = tuple(Constant(number) for number in divergence.parameters)
+    close = CLOSE if divergence.natively is None else FIRST_ORDER_CLOSE
+    known = summed(p, q, OfTerm(divergence.term, constants), close, formula)
+    return formula(p, q) if known is None else completed(known, formula, p, q)
 
 
 def _most_where_apart(value: Tensor, apart: Tensor | bool, most: float) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.distributions import Distribution, Independent
@@ -10,14 +12,14 @@ from kullback._core.errors import NoRouteError, explain_problem
 from kullback.pairs.counting import sum_over
 from kullback.pairs.densities import describable
 from kullback.pairs.densities.count_mixture import countable
-from kullback.pairs.densities.expectation import Sample, integral_over, pieces_of
-from kullback.pairs.densities.parameter_table import is_followed
-from kullback.pairs.densities.programs import programs_for
+from kullback.pairs.densities.expectation import Pieces, Sample, integral_over, pieces_of
+from kullback.pairs.densities.programs import Setting
 from kullback.pairs.dispatch import answer as kl_answer
 from kullback.pairs.dispatch import check_pair
 from kullback.pairs.parameters import result_dtype
 from kullback.pairs.portions import in_portions
 from kullback.pairs.sisters.entropies import formula_for
+from kullback.pairs.sisters.expected import Asked, completed, expected
 from kullback.pairs.undefined import marked
 from kullback.pairs.univariate import size_of_p
 from kullback.pairs.visible import hidden
@@ -63,19 +65,21 @@ def _entropy(p: Distribution, name: str) -> Tensor:
 
 
 def _by_integral(p: Distribution, _: Distribution) -> Tensor:
-    found = None if hidden() or is_followed(p, p) else _by_programs(p)
-    return integral_over(pieces_of(p, p), _surprise).value if found is None else found
+    known = None if hidden() else expected(p, p, _ASKED, None, -math.inf)
+    return _by_operations(p, p) if known is None else completed(known, _by_operations, p, p)
 
 
-def _by_programs(p: Distribution) -> Tensor | None:
-    """By recorded programs; None where there are none, or what was recorded does not hold."""
-    programs = programs_for(p, p, _surprise, size_of_p, follow_q=False)
-    layout = None if programs is None or 0 in p.batch_shape else programs.layout(p, p, p.batch_shape)
-    if programs is None or layout is None or layout.foreseen is not None:
-        return None
-    found = programs.integral(layout, None)
-    return None if bool((found.state > 1).any()) else found.value.reshape(p.batch_shape)
+def _by_operations(p: Distribution, _: Distribution) -> Tensor:
+    return integral_over(pieces_of(p, p), _surprise).value
 
 
 def _surprise(sample: Sample) -> Tensor:
     return -torch.exp(sample.log_weight) * sample.log_p
+
+
+def _nowhere(pieces: Pieces) -> bool:
+    del pieces
+    return False
+
+
+_ASKED = Asked(_surprise, size_of_p, Setting(_nowhere), _by_operations, follow_q=False)

@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 from torch.distributions import Binomial, Distribution, Multinomial
 
+from kullback._core.shapes import joint_shape
 from kullback.kernels.f_rows import renyi_rows
 from kullback.kernels.f_rows.ratios import root
 from kullback.pairs.densities import describable
+from kullback.pairs.densities.programs import Constant
 from kullback.pairs.dispatch import answer as kl_answer
 from kullback.pairs.dispatch import kl_divergence
 from kullback.pairs.outcomes import chance
@@ -20,10 +22,19 @@ from kullback.pairs.portions import in_portions
 from kullback.pairs.sisters import frame
 from kullback.pairs.sisters.atoms import atoms_of, rows_of, trial
 from kullback.pairs.sisters.bounded import nothing_shared
+from kullback.pairs.sisters.count_programs import OfPower, summed
 from kullback.pairs.sisters.counts import both_countable, counts_of, diverges, extreme_without_list, renyi_without_list
+from kullback.pairs.sisters.expected import completed
 from kullback.pairs.sisters.members import member_between
-from kullback.pairs.sisters.power_integral import max_divergence, missing_mass, renyi_by_integral
-from kullback.pairs.visible import surely
+from kullback.pairs.sisters.power_integral import (
+    CLOSE,
+    USUAL,
+    is_far,
+    max_divergence,
+    missing_mass,
+    renyi_by_integral,
+)
+from kullback.pairs.visible import hidden, surely
 
 # Below this KL the stationary form is the accurate one for α > 1, too.
 _CLOSE = 1e-2
@@ -83,6 +94,35 @@ def renyi_of(p: Distribution, q: Distribution, alpha: float) -> Tensor | None:
 
 
 def _of_counts(p: Distribution, q: Distribution, alpha: float) -> Tensor | None:
+    if hidden() or not 0 < alpha < math.inf:
+        return _by_list(p, q, alpha)
+    return _by_series(p, q, alpha) if alpha >= 0.5 else alpha / (1 - alpha) * _by_series(q, p, 1 - alpha)
+
+
+def _by_series(p: Distribution, q: Distribution, alpha: float) -> Tensor:
+    """log1p(aX)/a by recorded programs, else from a list of counts."""
+    a = alpha - 1
+
+    def formula(p: Distribution, q: Distribution) -> Tensor:
+        value = _by_list(p, q, alpha)
+        assert value is not None
+        return value
+
+    def excess(p: Distribution, q: Distribution) -> Tensor:
+        return torch.expm1(a * formula(p, q)) / a
+
+    known = summed(p, q, OfPower(a, () if a in USUAL else (Constant(a),)), CLOSE, excess)
+    if known is None:
+        return formula(p, q)
+    infinite = diverges(p, q, alpha).expand(joint_shape(p.batch_shape, q.batch_shape)).reshape(-1) if a > 0 else None
+    lost = known.lost | is_far(a * known.value.detach())
+    lost = lost if infinite is None else lost & ~infinite
+    value = torch.log1p(a * torch.where(lost if infinite is None else lost | infinite, 0.0, known.value)) / a
+    value = value if infinite is None else torch.where(infinite, math.inf, value)
+    return completed(known._replace(value=value, lost=lost), formula, p, q)
+
+
+def _by_list(p: Distribution, q: Distribution, alpha: float) -> Tensor | None:
     infinite = diverges(p, q, alpha) if alpha > 1 else torch.zeros((), dtype=torch.bool)
     # Where the powers have no end, the counts that matter to p and q will do.
     listed = counts_of(p, q, torch.where(infinite, 0.5, min(alpha, _LARGE_ORDER)))

@@ -11,6 +11,8 @@ vanishes. Weights and powers are multiplied as logarithms.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
 from collections.abc import Callable
 
@@ -21,9 +23,11 @@ from torch.nn.functional import softplus
 
 from kullback.pairs.densities.expectation import Pieces, Sample, evaluate, first_nodes, integral_over
 from kullback.pairs.densities.log_ratio import closable, plain, ratio_of
-from kullback.pairs.densities.meeting import at_some, disjoint, log_weight, seen_from
+from kullback.pairs.densities.meeting import at_some, disjoint, log_weight, seen_from, share_nothing
+from kullback.pairs.densities.programs import Constant, Setting
 from kullback.pairs.dispatch import infinite_everywhere
-from kullback.pairs.sisters.power_tails import diverges
+from kullback.pairs.sisters.expected import Asked, Known, completed, expected
+from kullback.pairs.sisters.power_tails import diverges, diverges_anywhere
 from kullback.pairs.sisters.term import FARTHEST, power_term
 from kullback.pairs.sisters.ties import unbounded_by_a_tie
 from kullback.pairs.visible import hidden, surely
@@ -31,7 +35,7 @@ from kullback.pairs.visible import hidden, surely
 # Where 1 − S is so close to 1, or S so close to the end of the number range, the logarithm of S is integrated.
 _LITTLE, _HUGE = 1e-3, 1e250
 # Where the divergence is below this, log-ratios of one family need all their digits.
-_CLOSE = 1e-5
+CLOSE = 1e-5
 _BEYOND = 700.0
 
 
@@ -39,6 +43,25 @@ def renyi_by_integral(p: Distribution, q: Distribution, alpha: float) -> Tensor:
     """log(S)/(α−1) for 0 < α < ∞ other than 1; orders below ½ from the exchanged pair, which keeps a ≥ −½."""
     if alpha < 0.5:
         return alpha / (1 - alpha) * renyi_by_integral(q, p, 1 - alpha)
+    known = None if hidden() else _by_programs(p, q, alpha - 1)
+    if known is None:
+        return _by_operations(p, q, alpha)
+    return completed(known, functools.partial(_by_operations, alpha=alpha), p, q)
+
+
+def _by_programs(p: Distribution, q: Distribution, a: float) -> Known | None:
+    """log1p(aX)/a by recorded programs, lost where X is not what knows most; None where there are none."""
+    over_p, over_q = (Power(a, sign, () if a in USUAL else (Constant(a),)).asked() for sign in (1.0, -1.0))
+    known = expected(p, q, over_p, over_q, CLOSE)
+    if known is None:
+        return None
+    excess, lost, extreme = known
+    lost = lost | (~extreme & is_far(a * excess.detach()))
+    value = torch.log1p(a * torch.where(lost | extreme, 0.0, excess)) / a
+    return Known(torch.where(extreme, math.inf, value.clamp_min(0.0)), lost, extreme)
+
+
+def _by_operations(p: Distribution, q: Distribution, alpha: float) -> Tensor:
     a = alpha - 1
     pieces = seen_from(p, q)
     infinite = torch.as_tensor(diverges(pieces, alpha) if a > 0 else disjoint(pieces))
@@ -56,18 +79,19 @@ def _finite(p: Distribution, q: Distribution, a: float, index: Tensor | None) ->
     """log1p(aX)/a, or log(S)/a where that knows more."""
     if hidden():
         excess = _excess(p, q, a, index, closely=closable(p, q))
-        far = _is_far(a * excess.detach())
+        far = is_far(a * excess.detach())
         inner = torch.where(far, 0.0, excess)
         return torch.where(far, _log_power(p, q, a, index), torch.log1p(a * inner)) / a
     excess = _excess(p, q, a, index)
-    far = _is_far(a * excess.detach())
+    far = is_far(a * excess.detach())
     value = torch.log1p(a * torch.where(far, 0.0, excess)) / a
     if closable(p, q):
-        value = _again(value, excess.detach() < _CLOSE, index, lambda i: _near(p, q, a, i))
+        value = _again(value, excess.detach() < CLOSE, index, lambda i: _near(p, q, a, i))
     return _again(value, far, index, lambda i: _log_power(p, q, a, i) / a)
 
 
-def _is_far(grown: Tensor) -> Tensor:
+def is_far(grown: Tensor) -> Tensor:
+    """Where 1 + this knows less than the logarithm of S."""
     return ~((grown > _LITTLE - 1) & (grown < _HUGE))
 
 
@@ -87,16 +111,53 @@ def _again(value: Tensor, where: Tensor, index: Tensor | None, f: Callable[[Tens
 
 def _excess(p: Distribution, q: Distribution, a: float, index: Tensor | None, *, closely: bool = False) -> Tensor:
     """X."""
-    total: Tensor | float = 0.0
-    for own, other, sign in ((p, q, 1.0), (q, p, -1.0)):
+    over_p = Power(a, 1.0).over(seen_from(p, q, closely=closely, index=index))
+    return over_p + Power(a, -1.0).over(seen_from(q, p, closely=closely, index=index))
 
-        def weighted(sample: Sample, sign: float = sign) -> Tensor:
-            return power_term(sample.log_weight, sign * ratio_of(sample), a, _share(a, sign))
 
-        pieces = seen_from(own, other, closely=closely, index=index)
-        total = total + integral_over(pieces, weighted, follow_q=True, log_size=_size(a, sign), apart=True).value
-    assert isinstance(total, Tensor)
-    return total
+@dataclasses.dataclass(frozen=True)
+class Power:
+    """The part of X that one law carries.
+
+    Attributes:
+        a: α − 1.
+        sign: That of r as this law sees it: −1 for q.
+        numbers: a, unless it is one that is often asked for.
+    """
+
+    a: float
+    sign: float
+    numbers: tuple[Constant, ...] = ()
+
+    def __call__(self, sample: Sample) -> Tensor:
+        """The integrand times the weight of a node."""
+        return power_term(sample.log_weight, self.sign * ratio_of(sample), self.a, _share(self.a, self.sign))
+
+    def over(self, pieces: Pieces) -> Tensor:
+        """The integral by torch's operations."""
+        size = _size(self.a, self.sign)
+        return integral_over(pieces, self, follow_q=True, log_size=size, apart=True).value
+
+    def asked(self) -> Asked:
+        """The integral as programs take it; whether it diverges is seen from p."""
+        infinite = self._diverges if self.a > 0 else share_nothing
+        extreme = infinite if self.sign > 0 else _nowhere
+        return Asked(self, _size(self.a, self.sign), Setting(extreme, beyond=True), self._again)
+
+    def _diverges(self, pieces: Pieces) -> Tensor | bool:
+        return diverges_anywhere(pieces, 1 + self.a)
+
+    def _again(self, p: Distribution, q: Distribution) -> Tensor:
+        return self.over(seen_from(p, q, closely=closable(p, q)))
+
+
+# Orders ½, 2 and 3/2.
+USUAL = (-0.5, 1.0, 0.5)
+
+
+def _nowhere(pieces: Pieces) -> bool:
+    del pieces
+    return False
 
 
 def _share(a: float, sign: float) -> Callable[[Tensor], Tensor]:

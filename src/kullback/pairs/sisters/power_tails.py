@@ -20,6 +20,14 @@ _FLAT = [Tail(Kind.LOG, 1.0)]
 
 def diverges(pieces: Pieces, alpha: float) -> Tensor | bool:
     """One per batch element, decided on parameters; a component of no weight does not count."""
+    found = diverges_anywhere(pieces, alpha)
+    if pieces.log_share is None:
+        return found.squeeze(-1) if isinstance(found, Tensor) else found
+    return (pieces.log_share.isfinite() & found).squeeze(-1).any(-1)
+
+
+def diverges_anywhere(pieces: Pieces, alpha: float) -> Tensor | bool:
+    """The same for each component, with the dimension of the nodes."""
     p, q = pieces.over, pieces.q
     found: Tensor | bool = less(p.lower, q.lower) | less(q.upper, p.upper)
     ends = ((p.lower, q.lower, p.lower_tails, q.lower_tails), (p.upper, q.upper, p.upper_tails, q.upper_tails))
@@ -27,9 +35,7 @@ def diverges(pieces: Pieces, alpha: float) -> Tensor | bool:
         shared = equal(end_p, end_q)
         # At an end of p inside q's support q is flat.
         found = found | (shared & _any(tails_p, tails_q, alpha)) | (_not(shared) & _any(tails_p, _FLAT, alpha))
-    if pieces.log_share is None:
-        return found.squeeze(-1) if isinstance(found, Tensor) else found
-    return (pieces.log_share.isfinite() & found).squeeze(-1).any(-1)
+    return found
 
 
 def _any(p: Sequence[Tail], q: Sequence[Tail], alpha: float) -> Tensor | bool:

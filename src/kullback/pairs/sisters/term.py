@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,6 +20,8 @@ from torch.nn.functional import softplus
 
 from kullback.kernels.f_rows.exponential import expm1
 from kullback.kernels.f_rows.generator import Generator, Larger
+from kullback.kernels.recorder import Recorder, active_recorder
+from kullback.pairs.visible import hidden
 from kullback.special import expm1mx
 
 Term = Callable[[Tensor], Tensor]
@@ -54,6 +57,34 @@ def js_term(r: Tensor) -> Tensor:
     In powers of t = tanh x it is ½·Σ t^(2k)/(2k(2k−1)); from t = 0.1 on nothing cancels in ½·[log 2 − log(1+e) −
     2x·e/(1+e)], e = e^(−2x).
     """
+    recorder = None if hidden() else active_recorder()
+    if recorder is not None:
+        found: Tensor = _Instruction.apply(recorder, r)
+        return found
+    return _js_formula(r)
+
+
+class _Instruction(torch.autograd.Function):
+    """The term as an instruction of a recorded program, and its derivative r·e/(2(1 + e)²), e = e^−|r|, as another."""
+
+    @staticmethod
+    def forward(ctx: Any, recorder: Recorder, r: Tensor) -> Tensor:
+        ctx.recorder = recorder
+        ctx.save_for_backward(r)
+        return recorder.instruction("js_term", r, _js_formula)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
+        (r,) = ctx.saved_tensors
+        return None, grad * ctx.recorder.instruction("js_slope", r, _js_slope)
+
+
+def _js_slope(r: Tensor) -> Tensor:
+    e = torch.exp(-r.abs())
+    return torch.where(e == 0, 0.0, r * e / (2 * (1 + e) ** 2))
+
+
+def _js_formula(r: Tensor) -> Tensor:
     size = torch.where(r >= 0, r, -r).clamp_max(_FAR)
     small = size < _TURN
     t = torch.tanh(torch.where(small, size, 0.0) / 2)
@@ -95,11 +126,12 @@ def power_term(log_weight: Tensor, r: Tensor, a: float, log_share: Term = even_s
     For a large log-ratio its parts, e^(ar) with the weight in one exponent.
     """
     weight = torch.exp(log_weight)
-    wide = (r.abs() > _WIDE) | (a * r.abs() > _WIDE)
-    inner = torch.where(wide, 0.0, r)
-    close = weight * (expm1mx(-inner) + expm1mx(a * inner) / a) * torch.exp(log_share(inner))
-    outer = torch.where(wide, r, _WIDE).clamp(-FARTHEST, FARTHEST)
-    share = log_share(outer)
+    size = r.abs()
+    wide = size * max(a, 1.0) > _WIDE
+    inner, outer = torch.where(wide, 0.0, r), torch.where(wide, r, _WIDE).clamp(-FARTHEST, FARTHEST)
+    share = log_share(torch.where(wide, outer, inner))
+    part = weight * torch.exp(share)
+    close = (expm1mx(-inner) + expm1mx(a * inner) / a) * part
     power = torch.exp((log_weight + a * outer + share).clamp_max(_BEYOND))
-    apart = weight * torch.exp(share - outer) - weight * torch.exp(share) * (1 + 1 / a) + power / a
+    apart = weight * torch.exp(torch.where(wide, share - outer, 0.0)) - part * (1 + 1 / a) + power / a
     return torch.where(wide, apart, close)
