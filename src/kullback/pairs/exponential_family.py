@@ -23,7 +23,6 @@ from torch import Tensor
 from torch.distributions import ExponentialFamily
 
 from kullback._core.gauss_legendre import Rule, gauss_legendre
-from kullback.kernels.levels import tracer_active
 from kullback.pairs.gamma_calls import GammaCalls
 from kullback.pairs.parameters import working
 from kullback.pairs.registry import register
@@ -47,7 +46,7 @@ def _one_family(p: type, q: type) -> bool:
 def kl_exponential_family_exponential_family(p: ExponentialFamily, q: ExponentialFamily) -> tuple[Tensor, Tensor]:
     """The remainder near equality, the direct form far from it, where the integrand may vary over many scales."""
     # A compiler follows torch's own functions only.
-    with contextlib.nullcontext() if tracer_active() else GammaCalls():
+    with contextlib.nullcontext() if torch.compiler.is_compiling() else GammaCalls():
         return _bregman(p, q)
 
 

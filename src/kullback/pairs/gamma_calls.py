@@ -23,7 +23,9 @@ def _polygamma(order: int, x: Tensor) -> Tensor:
     """The derivative of log Γ of order n + 1: ψ, then (−1)^(n+1)·n!·ζ(n+1, x)."""
     if order == 0:
         return digamma(x)
-    return (-1) ** (order + 1) * math.factorial(order) * torch.special.zeta(torch.full_like(x, order + 1.0), x)
+    sign = 1.0 if order % 2 else -1.0
+    zeta: Tensor = torch.special.zeta(torch.full_like(x, order + 1.0), x)
+    return sign * math.factorial(order) * zeta
 
 
 def _with_derivatives(value: Callable[[Tensor], Tensor], first: int) -> Callable[[Tensor], Tensor]:
