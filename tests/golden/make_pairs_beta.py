@@ -94,7 +94,9 @@ def main():
     )
     some = [*LAWS, (1.0, 1.0), (1.001, 1.0), (1.0, 1 - 1e-6)]
     logits = [{"logits": t} for t in (0.5, 0.0, -3.0, 1e-3, -1e-7, 40.0, -800.0)]
-    close = [(_p(a, 1.0), rounded({"logits": a})) for a in (2.0, 50.0)]
+    close = [(_p(a, 1.0), rounded({"logits": a})) for a in (2.0, 50.0, 1e12)]
+    # Both laws are all but the same Exponential.
+    close += [(_p(1.0, 800.0), {"logits": -800.0}), (_p(1.0, 1e12), {"logits": -1000000000011.0})]
     cases = [(_p(*a), rounded(q)) for a in some for q in logits] + close
     write("Beta", "ContinuousBernoulli", beta_continuous_bernoulli, cases, digits=120)
     gammas = [(2.0, 1.5), (0.5, 30.0), (1e-6, 1e-6), (1e6, 2e6)]
@@ -102,6 +104,9 @@ def main():
     cases = [(a, g) for a in LAWS for g in gammas] + close
     # The slope of the mean in the larger concentration is b/(a+b)².
     cases += [((6.1e11, 6e-5), (0.5, 6.7e21)), ((5.5e8, 7e-5), (1.15e11, 4.3e-5)), ((1e12, 1e-6), (3.0, 1e30))]
+    # Gammas of the same mean and, nearly, the same variance.
+    cases += [((1e12, 1e12), (2e12, 4e12)), ((1e12, 1e12), (2.0000001e12, 4e12)), ((0.3, 1e9), (0.3, 1e9))]
+    cases += [((1e6, 1e9), (1.001e6, 1.002001e9)), ((1e4, 1e8), (10001.0, 100020001.0))]
     shaped = [(_p(*a), rounded({"concentration": k, "rate": r})) for a, (k, r) in cases]
     write("Beta", "Gamma", beta_gamma, shaped, digits=120)
     cases = [(_p(*a), rounded({"rate": r})) for a in LAWS for r in (1.5, 1e-30, 1e6)]
@@ -111,4 +116,7 @@ def main():
     close = [((1e6, 1e6), (0.5, 3.5355e-4)), ((1e12, 3e12), (0.25, 2.165e-7)), ((30.0, 70.0), (0.3, 0.0456))]
     cases = [(a, n) for a in LAWS for n in normals] + close
     shaped = [(_p(*a), rounded({"loc": m, "scale": s})) for a, (m, s) in cases]
+    # The closest Normal to rounding, and one whose slope to the scale is left over from equal squares.
+    shaped += [(_p(30.0, 70.0), {"loc": 0.3, "scale": 0.04559819}), (_p(30.0, 70.0), {"loc": -1e8, "scale": 1e8})]
+    shaped += [(_p(3.0, 1.0), {"loc": 0.75 + 1e-12, "scale": 0.19364916731037085})]
     write("Beta", "Normal", beta_normal, shaped, digits=120)

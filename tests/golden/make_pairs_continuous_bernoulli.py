@@ -61,6 +61,8 @@ def main():
     p = [{"logits": 2.5}, {"probs": 0.3}, {"probs": 0.501}, {"logits": 1e-6}, {"logits": 800.0}, {"logits": -90.0}]
     bounds = [{"low": -1.0, "high": 2.0}, {"low": -0.25, "high": 1.0009765625}, {"low": -1e30, "high": 1e30}]
     cases = [(rounded(a), rounded(b)) for a in p for b in bounds] + [({"logits": 1.5}, {"low": 0.0, "high": 0.5})]
+    # Next to ½ the log-odds are a difference.
+    cases += [({"probs": 0.5 + 2.0**-20}, {"low": -1e-300, "high": 1.0 + 2.0**-52})]
     write("ContinuousBernoulli", "Uniform", continuous_bernoulli_uniform, cases, digits=1000)
     cases = [(rounded(a), rounded({"rate": r})) for a in p for r in (1.5, 1e-6, 80.0, 1e5)]
     write("ContinuousBernoulli", "Exponential", continuous_bernoulli_exponential, cases, digits=1000)

@@ -79,6 +79,10 @@ def main():
     write("Gamma", "Exponential", lambda p, q: gamma_gamma(p, {"concentration": 1, **q}), cases)
     cases = [(rounded({"concentration": a, "rate": x}), rounded({"loc": m, "scale": s})) for a, x, m, s in REAL]
     write("Gamma", "Gumbel", representable(gamma_gumbel), cases)
+    # Next to the closest Normal the slopes are what cancels; so is that to a scale as large as the distance.
+    p = {"concentration": 2.5, "rate": 0.7}
+    cases += [(p, {"loc": 2.5 / 0.7 + d, "scale": 2.5**0.5 / 0.7 * (1 + d)}) for d in (1e-9, 1e-12)]
+    cases += [(p, {"loc": 1e8, "scale": 1e8})]
     write("Gamma", "Normal", gamma_normal, cases)
     cases = [
         (rounded({"df": a}), rounded({"df": b})) for a, b in [(3.0, 5.0), (1e-6, 1e12), (1e12, 1e-6), (1e12, 1.001e12)]

@@ -29,6 +29,10 @@ def main():
         (1e-30, 1e-30, 2e-30, 1e-30),
     ]
     cases = [(rounded({"loc": m, "scale": s}), rounded({"loc": n, "scale": t})) for m, s, n, t in hard]
-    write("Gumbel", "Normal", gumbel_normal, cases)
+    # Next to the closest Normal the slopes are what cancels; so is that to a scale as large as the distance.
+    p, mean, sd = {"loc": 0.75, "scale": 1.3}, 1.5003803643719928, 1.6673147792104232
+    close = [(p, {"loc": mean + d, "scale": sd * (1 + d)}) for d in (1e-9, 1e-12)]
+    close += [({"loc": 0.0, "scale": 1.0}, {"loc": 1e8, "scale": 1e8})]
+    write("Gumbel", "Normal", gumbel_normal, cases + close)
     cases += near({"loc": 0.75, "scale": 1.3}) + near({"loc": -1e6, "scale": 1e-3}, steps=range(1, 13, 2))
     write("Gumbel", "Gumbel", representable(gumbel_gumbel), cases)

@@ -28,7 +28,10 @@ def main():
         (1e-30, 1e-30, 2e-30, 1e-30),
     ]
     cases = [(rounded({"loc": m, "scale": s}), rounded({"loc": n, "scale": t})) for m, s, n, t in hard]
-    write("Laplace", "Normal", laplace_normal, cases)
+    # Next to the closest Normal the slopes are what cancels; so is that to a scale as large as the distance.
+    close = [({"loc": 0.75, "scale": 1.3}, {"loc": 0.75 + d, "scale": 1.3 * 2**0.5 * (1 + d)}) for d in (1e-9, 1e-12)]
+    close += [({"loc": 0.0, "scale": 1.0}, {"loc": 1e8, "scale": 1e8})]
+    write("Laplace", "Normal", laplace_normal, cases + close)
     # |Δμ| is all but the scale of q, from which the slope in that scale is its difference.
     tied = [(1e-3, 1e-3, 1e12, 1e12), (1e-30, 1e-30, 1.0, 1.0), (0.0, 0.03125, -1.0, 1.0)]
     cases += [(rounded({"loc": m, "scale": s}), rounded({"loc": n, "scale": t})) for m, s, n, t in tied]

@@ -50,5 +50,9 @@ def main():
         (1e8, 1.0, 0.0, 1.0),
     ]
     cases = [(rounded({"loc": m, "scale": s}), rounded({"loc": n, "scale": t})) for m, s, n, t in hard]
-    write("Normal", "Gumbel", representable(normal_gumbel), cases)
-    write("Normal", "Laplace", normal_laplace, cases)
+    p = {"loc": -500.0, "scale": 2.5}
+    close = [(p, {"loc": -501.25 * (1 + d), "scale": 2.5 * (1 - d)}) for d in (1e-9, 1e-12)]
+    write("Normal", "Gumbel", representable(normal_gumbel), cases + close)
+    b = 2.5 * (2 / 3.141592653589793) ** 0.5
+    close = [(p, {"loc": -500.0 * (1 + d), "scale": b * (1 - d)}) for d in (1e-9, 1e-12)]
+    write("Normal", "Laplace", normal_laplace, cases + close)

@@ -60,6 +60,7 @@ def main():
     ]
     rates = [1.5, 1e-30, 1e30]
     cases = [(rounded({"scale": s, "alpha": a}), rounded({"rate": r})) for s, a in half for r in rates]
+    cases += [({"scale": 0.7, "alpha": 2.3}, {"rate": 1.3 / 2.3 / 0.7 * (1 + d)}) for d in (1e-9, 1e-12)]
     write("Pareto", "Exponential", pareto_exponential, cases)
     gammas = [(2.0, 1.5), (1e-6, 1.0), (1e12, 1e12), (0.5, 1e-30)]
     cases = [
@@ -74,4 +75,8 @@ def main():
         for s, a in half
         for m, t in [(0.5, 1.2), (1e30, 1e-30)]
     ]
+    # Next to the closest Normal the slopes are what cancels; so is that to a scale as large as the distance.
+    p, mean, sd = {"scale": 0.7, "alpha": 3.5}, 0.98, 0.42770706486254506
+    cases += [(p, {"loc": mean + d, "scale": sd * (1 + d)}) for d in (1e-9, 1e-12)]
+    cases += [(p, {"loc": 1e8, "scale": 1e8})]
     write("Pareto", "Normal", pareto_normal, cases)

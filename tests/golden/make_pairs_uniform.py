@@ -89,7 +89,12 @@ def main():
         "Uniform",
         "Normal",
         uniform_normal,
-        against(real, {"loc": 0.5, "scale": 1.2}, {"loc": 1e8, "scale": 3.0}, {"loc": -1e-30, "scale": 1e-30}),
+        [
+            *against(real, {"loc": 0.5, "scale": 1.2}, {"loc": 1e8, "scale": 3.0}, {"loc": -1e-30, "scale": 1e-30}),
+            # Next to the closest Normal the slopes are what cancels.
+            ({"low": 0.25, "high": 1.5}, {"loc": 0.875 + 1e-12, "scale": 1.25 / 12**0.5 * (1 + 1e-12)}),
+            ({"low": 0.25, "high": 1.5}, {"loc": 1e8, "scale": 1e8}),
+        ],
     )
     cases = against(
         real,
@@ -135,10 +140,12 @@ def main():
         (0.9990234375, 0.99993896484375),
     )
     betas = [(2.0, 3.0), (1.0, 1.0), (1.25, 0.75), (2.0, 1e9), (1e6, 1e6), (1e12, 1e12), (1e-6, 1e-6), (1e-6, 1e12)]
-    write(
-        "Uniform", "Beta", uniform_beta, against(unit, *({"concentration1": a, "concentration0": b} for a, b in betas))
-    )
+    cases = against(unit, *({"concentration1": a, "concentration0": b} for a, b in betas))
+    # A Beta that is all but flat on all but the whole of [0, 1], and an interval that is next to nothing of it.
+    cases += [({"low": 1e-30, "high": 1 - 2.0**-52}, {"concentration1": 1.0000001, "concentration0": 0.99999993})]
+    cases += [(rounded({"low": 1e-32, "high": 1e-30}), {"concentration1": 1.25, "concentration0": 1.0})]
+    write("Uniform", "Beta", uniform_beta, cases)
     logits = [0.3, -0.8, 2.0, -40.0, 800.0, -800.0, 1e-4]
-    write(
-        "Uniform", "ContinuousBernoulli", uniform_continuous_bernoulli, against(unit, *({"logits": v} for v in logits))
-    )
+    cases = against(unit, *({"logits": v} for v in logits))
+    cases += [(rounded({"low": 1e-32, "high": 1e-30}), {"logits": 0.5})]
+    write("Uniform", "ContinuousBernoulli", uniform_continuous_bernoulli, cases)

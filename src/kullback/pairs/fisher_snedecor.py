@@ -115,7 +115,10 @@ def _powers(v: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def _log_constant(a: Tensor, b: Tensor) -> Tensor:
     """C(a, b)."""
-    return (torch.log(a) + torch.log(b / (a + b) / (2 * math.pi))) / 2 - binet(a) - binet(b) + binet(a + b)
+    # From the smaller of the two: the slopes of the logarithms to the larger one would cancel.
+    least, most = torch.minimum(a, b), torch.maximum(a, b)
+    spread = torch.log(least / (2 * math.pi)) - torch.log1p(least / most)
+    return spread / 2 - binet(a) - binet(b) + binet(a + b)
 
 
 def _constant_difference(a: Tensor, b: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:

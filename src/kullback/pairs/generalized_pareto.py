@@ -254,7 +254,9 @@ def _flat_excess(pair: _Pair, at: Tensor, wanted: Tensor) -> Tensor:
     x_ = torch.where(from_p, 1.0, x)
     own = torch.where(from_p, 0.0, z / (1 + yz))
     swapped = -(delta * z * _log1p_gap_ratio(yz) + log1pmx(-delta * own)) / x_
-    step = torch.where(from_p, torch.where(y == 0, 0.0, first), swapped)
+    # Between two exponential laws the step is 0, but its derivatives to both concentrations are not.
+    level = delta * growth * growth * (growth * (2 * y - x) / 6 - 0.5)
+    step = torch.where(from_p, torch.where(y == 0, level, first), swapped)
     return step + _exponent(y, (d * decay + rise * w) / bottom)
 
 

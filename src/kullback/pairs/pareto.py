@@ -8,10 +8,19 @@ import torch
 from torch import Tensor
 from torch.distributions import Exponential, Gamma, Normal, Pareto
 
-from kullback._core.special._double_double import divided, plus, root, times, two_difference
+from kullback._core.special._double_double import (
+    divided,
+    minus,
+    plus,
+    root,
+    rounded,
+    times,
+    two_difference,
+    two_product,
+)
 from kullback.pairs.moments import exact, kl_to_normal, known_to
 from kullback.pairs.parameters import read
-from kullback.pairs.products import log_quotient, mean_term
+from kullback.pairs.products import corrected, log_quotient, mean_term
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.special import binet, expm1mx
@@ -63,12 +72,23 @@ def _log_mean_excess(alpha: Tensor) -> Tensor:
     return expm1mx(-torch.log1p(1 / (alpha - 1)))
 
 
+def _log_means(rate: Tensor, scale: Tensor, alpha: Tensor, b: Tensor) -> Tensor:
+    """log(rate·E x/b), E x = scale·α/(α−1), where that is next to 0 from the difference of the products."""
+    plain = log_quotient(rate, scale, b, torch.ones_like(b)) + torch.log1p(1 / (alpha - 1))
+    at = alpha.detach()
+    mean = times(two_product(rate.detach(), scale.detach()), exact(at))
+    base = times(exact(b.detach()), two_difference(at, torch.ones_like(at)))
+    relative = rounded(minus(mean, base)) / base[0]
+    near = (relative.abs() < 0.5) & (base[0] > 1e-280)
+    return torch.where(near, corrected(plain, torch.log1p(torch.where(near, relative, 0.0))), plain)
+
+
 def _pareto_gamma(p: Pareto, b: Tensor, rate: Tensor) -> Tensor:
     """The cost of the means, Jensen's gap of p, and Stirling's formula for Γ(b) with its remainder."""
     scale, alpha = read(p, "scale", "alpha")
     finite = alpha > 1
     alpha = torch.where(finite, alpha, 2.0)
-    log_means = log_quotient(rate, scale, b, torch.ones_like(b)) + torch.log1p(1 / (alpha - 1))
+    log_means = _log_means(rate, scale, alpha, b)
     means = mean_term(b, rate * (scale + scale / (alpha - 1)), log_means)
     constant = 0.5 * math.log(2 * math.pi) - 1
     rest = b * _log_mean_excess(alpha) + torch.log(alpha / b.sqrt()) + binet(b) + constant
