@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Binomial, Distribution, Geometric, NegativeBinomial, Poisson
 
+from kullback._core.numbers import as_tensor
 from kullback.pairs.counting import sum_over
 from kullback.pairs.densities.count_mixture import countable, describe_counts
 from kullback.pairs.densities.counts import CountLaw
@@ -112,7 +113,7 @@ def _decay(law: Distribution) -> tuple[Tensor, Tensor]:
         rate, order = _decay(inner)
         slowest = rate.amin(-1, keepdim=True)
         return slowest.squeeze(-1), torch.where(rate == slowest, order, -math.inf).amax(-1)
-    nothing = torch.full(law.batch_shape, math.inf, dtype=torch.float64)
+    nothing = as_tensor(math.inf, torch.float64).expand(law.batch_shape)
     return nothing, torch.zeros_like(nothing)
 
 
