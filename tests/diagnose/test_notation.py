@@ -49,6 +49,8 @@ def test_every_family_of_torch_can_be_named():
         "Normal(*[0, 1])",
         "Normal(**{'loc': 0})",
         "Normal('0', 1)",
+        "Distribution()",
+        "ExponentialFamily()",
         "Normal(True, 1)",
         "Normal(0, 1, 2, 3)",
         "Normal(0, loc=1)",

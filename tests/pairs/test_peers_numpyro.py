@@ -13,6 +13,7 @@ from torch.distributions import (
     Independent,
     InverseGamma,
     Kumaraswamy,
+    MultivariateNormal,
     Normal,
     Weibull,
 )
@@ -92,3 +93,29 @@ def test_expanded_normals(batch):
     value = kl_divergence(p.expand(batch), q)
     assert value.shape == batch
     torch.testing.assert_close(value, kl_divergence(p, q), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("batch_p", "batch_q"), [((1,), (1,)), ((2, 3), (2, 3)), ((5, 1, 3), (2, 3)), ((1, 3), (5, 2, 3))]
+)
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_diagonal_gaussian_is_independent_normals(batch_p, batch_q, shared):
+    """Also where one scale serves a whole batch of locations."""
+
+    def both(batch):
+        loc, scale = torch.randn(*batch, 5, dtype=torch.float64), positive((*([] if shared else batch), 5))
+        joint = MultivariateNormal(loc, scale_tril=torch.diag_embed(scale))
+        return Independent(Normal(loc, scale), 1), joint
+
+    (p, joint_p), (q, joint_q) = both(batch_p), both(batch_q)
+    value = kl_divergence(joint_p, joint_q)
+    assert value.shape == torch.broadcast_shapes(batch_p, batch_q)
+    for one, other in ((p, q), (p, joint_q), (joint_p, q)):
+        torch.testing.assert_close(kl_divergence(one, other), value, rtol=1e-12, atol=0)
+
+
+def test_a_gaussian_with_correlations():
+    """The number there, to its digits."""
+    wide = MultivariateNormal(torch.ones(2), torch.tensor([[2.0, 0.8], [0.8, 0.5]]))
+    value = kl_divergence(MultivariateNormal(torch.zeros(2), torch.eye(2)), wide)
+    torch.testing.assert_close(value, torch.tensor(3.21138), rtol=0, atol=2e-5)

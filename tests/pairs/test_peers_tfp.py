@@ -13,13 +13,16 @@ from torch.distributions import (
     Beta,
     Categorical,
     Cauchy,
+    Chi2,
     Dirichlet,
     Exponential,
+    ExpTransform,
     Gamma,
     Geometric,
     Gumbel,
     HalfNormal,
     Independent,
+    InverseGamma,
     Laplace,
     LogNormal,
     MultivariateNormal,
@@ -27,6 +30,9 @@ from torch.distributions import (
     OneHotCategorical,
     Pareto,
     Poisson,
+    PowerTransform,
+    SigmoidTransform,
+    TransformedDistribution,
     Uniform,
     VonMises,
     Weibull,
@@ -176,3 +182,31 @@ def test_multivariate_normal(batch):
     trace = ratio.diagonal(dim1=-2, dim2=-1).sum(-1)
     wanted = (trace - 3 + shift.square().sum((-2, -1)) - torch.logdet(ratio)) / 2
     agree(MultivariateNormal(m, scale_tril=a), MultivariateNormal(n, scale_tril=b), wanted)
+
+
+def test_laws_that_are_maps_of_others():
+    """Its Chi, ExpGamma, ExpInverseGamma and LogitNormal have the divergence of the law they are made from."""
+    a, b, c, e = (uniform((6,), seed, 0.2, 4.0) for seed in range(4))
+    half, log = PowerTransform(d(0.5)), ExpTransform().inv
+    for p, q, by in (
+        (Chi2(a), Chi2(b), half),
+        (Gamma(a, b), Gamma(c, e), log),
+        (InverseGamma(a, b), InverseGamma(c, e), log),
+        (Normal(a, b), Normal(c, e), SigmoidTransform()),
+    ):
+        value = kl_divergence(*(TransformedDistribution(law, [by]) for law in (p, q)))
+        torch.testing.assert_close(value, kl_divergence(p, q), rtol=1e-14, atol=0)
+
+
+def test_weibull_and_gamma():
+    scale, shape, a, b = (uniform((6,), seed, 0.3, 3.0) for seed in range(4))
+    log_x = torch.log(scale) - EULER / shape
+    entropy = EULER * (1 - 1 / shape) + torch.log(scale / shape) + 1
+    mean = scale * torch.exp(torch.lgamma(1 + 1 / shape))
+    crossed = torch.lgamma(a) - a * torch.log(b) - (a - 1) * log_x + b * mean
+    agree(Weibull(scale, shape), Gamma(a, b), crossed - entropy, rtol=1e-12)
+    nu = uniform((6,), 4, 0.3, 3.0)
+    value = kl_divergence(Chi2(nu), Gamma(a, b)), kl_divergence(Gamma(a, b), Chi2(nu))
+    half = d(0.5)
+    wanted = kl_divergence(Gamma(nu / 2, half), Gamma(a, b)), kl_divergence(Gamma(a, b), Gamma(nu / 2, half))
+    torch.testing.assert_close(value, wanted, rtol=1e-14, atol=0)

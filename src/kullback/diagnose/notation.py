@@ -29,12 +29,14 @@ _LONGEST = 100_000
 # Parameters that torch takes as Python integers only.
 _INTEGERS = {("Independent", "reinterpreted_batch_ndims"), ("LKJCholesky", "dim"), ("Multinomial", "total_count")}
 _NOT_WRITABLE = {"validate_args"}
+_ABSTRACT = {Distribution, distributions.ExponentialFamily}
 
 
 def names() -> dict[str, type[Distribution]]:
     """The classes that can be written down."""
     found = {name: getattr(distributions, name) for name in distributions.__all__}
-    return {n: c for n, c in found.items() if isinstance(c, type) and issubclass(c, Distribution)}
+    laws = {n: c for n, c in found.items() if isinstance(c, type) and issubclass(c, Distribution)}
+    return {n: c for n, c in laws.items() if c not in _ABSTRACT}
 
 
 def parse_distribution(text: str) -> Distribution:

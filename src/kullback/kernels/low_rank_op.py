@@ -127,7 +127,7 @@ class _Inverse(NamedTuple):
 def _inverse(factor: Tensor, diagonal: Tensor) -> _Inverse:
     scale = diagonal.rsqrt().unsqueeze(-1)
     a = factor * scale
-    eye = torch.eye(a.shape[-1], dtype=a.dtype)
+    eye = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
     capacitance = torch.linalg.cholesky(a.mT @ a + eye)
     solve = torch.linalg.solve_triangular
     outer, inner = solve(capacitance, a.mT, upper=False), solve(capacitance + eye, a.mT, upper=False)

@@ -118,7 +118,7 @@ class NativeRows:
         if p.dtype is torch.float32 and not double and len(batch) == 1:
             value = p.new_empty(batch[0])  # a third of the time that a shape and a dtype take
         else:
-            value = torch.empty(batch, dtype=torch.float64 if double else torch.float32)
+            value = torch.empty(batch, dtype=torch.float64 if double else torch.float32, device="cpu")
         reported = self.library.kullback_rows_forward(_pack(self, tensors, request, statistics, value, None))
         assert reported >= 0
         if reported and check is not None:

@@ -54,10 +54,9 @@ class Pointwise:
 
 def _record(formula: Callable[..., Tensor], count: int) -> Program:
     # Any numbers will do: the formula does not branch.
-    leaves = [
-        torch.linspace(0.4, 1.6, LENGTH, dtype=torch.float64).roll(shift).requires_grad_() for shift in range(count)
-    ]
-    grad = torch.ones(LENGTH, dtype=torch.float64)
+    numbers = torch.linspace(0.4, 1.6, LENGTH, dtype=torch.float64, device="cpu")
+    leaves = [numbers.roll(shift).requires_grad_() for shift in range(count)]
+    grad = torch.ones(LENGTH, dtype=torch.float64, device="cpu")
     with Recorder() as recorder:
         for tensor in (*leaves, grad):
             recorder.input(tensor)

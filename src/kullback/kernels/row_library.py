@@ -65,7 +65,7 @@ def _rows(p: Tensor, q: Tensor | None, keep: Tensor | None, recorded: bool, *mea
     assert op.native is not None
     statistics = statistics_for(request.batch) if recorded else None
     rows = op.native.forward(tensors, request, None, statistics)
-    return rows, torch.empty(0, dtype=torch.float64) if statistics is None else statistics
+    return rows, torch.empty(0, dtype=torch.float64, device="cpu") if statistics is None else statistics
 
 
 def _rows_fake(

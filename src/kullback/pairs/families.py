@@ -14,7 +14,12 @@ from torch.distributions import Distribution
 
 @functools.cache
 def examples() -> dict[type[Distribution], Distribution]:
-    """One instance of each family, by class."""
+    """One instance of each family, by class; they stay, so that where tensors are made meanwhile must not matter."""
+    with torch.device("cpu"):
+        return _examples()
+
+
+def _examples() -> dict[type[Distribution], Distribution]:
     t = torch.tensor
     three = t([0.2, 0.5, 0.3])
     instances: list[Distribution] = [

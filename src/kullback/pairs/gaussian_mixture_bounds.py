@@ -123,14 +123,20 @@ def _solve(precision: Tensor, pull: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """pullᵀ·precision⁻¹·pull, log det(precision), and whether the matrix is positive definite."""
     info = torch.linalg.cholesky_ex(precision.detach()).info
     proper = info == 0
-    safe = torch.where(proper[..., None, None], precision, torch.eye(precision.shape[-1]).to(precision))
+    safe = torch.where(
+        proper[..., None, None],
+        precision,
+        torch.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device),
+    )
     factor = torch.linalg.cholesky_ex(safe).L
     solved = torch.linalg.solve_triangular(factor, pull, upper=False)
     return solved.square().sum((-2, -1)), 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1), proper
 
 
 def _precision(f: Components) -> Tensor:
-    inverse: Tensor = torch.linalg.solve_triangular(f.factor, torch.eye(f.loc.shape[-1]).to(f.factor), upper=False)
+    inverse: Tensor = torch.linalg.solve_triangular(
+        f.factor, torch.eye(f.loc.shape[-1], dtype=f.factor.dtype, device=f.factor.device), upper=False
+    )
     return inverse.mT @ inverse
 
 

@@ -92,6 +92,9 @@ def _answered() -> list[_Key]:
     ]
     univariate = [*_STRUCTURES, *(type(p) for p in known if not p.event_shape)]
     structures = [pair for s in _STRUCTURES for other in univariate for pair in ((s, other), (other, s))]
+    # Over no dimensions it is what it holds; a Gaussian over vectors meets independent laws of any family.
+    every = [*_STRUCTURES, *map(type, known)]
+    structures += [pair for other in every for pair in ((Independent, other), (other, Independent))]
     # A rule on `Distribution` itself would take over pairs that other libraries register for their own classes.
     own = [(rule.p, rule.q) for rule in registry.rules() if Distribution not in (rule.p, rule.q)]
     return sorted({*families, *structures, *own}, key=lambda key: (key[0].__name__, key[1].__name__))

@@ -10,6 +10,9 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, VonMises
 
+from kullback._core.numbers import as_tensor
+from kullback.kernels.levels import is_plain
+
 
 def working(tensor: Tensor) -> Tensor:
     """The tensor in working precision."""
@@ -18,12 +21,12 @@ def working(tensor: Tensor) -> Tensor:
 
 def number(value: float | Tensor) -> Tensor:
     """A parameter of a map in working precision; a Python number is a double, whatever torch's default is."""
-    return working(value) if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64)
+    return working(value if isinstance(value, Tensor) else as_tensor(value, torch.float64))
 
 
 def read(distribution: Distribution, *names: str) -> tuple[Tensor, ...]:
     """The named parameters in working precision, as tensors."""
-    return tuple(working(torch.as_tensor(getattr(distribution, name))) for name in names)
+    return tuple(working(as_tensor(getattr(distribution, name))) for name in names)
 
 
 def gives_logits(distribution: Distribution) -> bool:
@@ -83,6 +86,13 @@ def tensors_of(distribution: Distribution) -> list[Tensor]:
             inner = [law for part in parts for law in part if isinstance(law, Distribution)]
             found.extend(t for law in inner for t in tensors_of(law))
     return found
+
+
+def recordable(p: Distribution, q: Distribution) -> bool:
+    """Whether two objects can be the example of a recording: some numbers, in ordinary memory of this machine."""
+    if 0 in p.batch_shape or 0 in q.batch_shape:
+        return False
+    return all(is_plain(tensor) for law in (p, q) for tensor in tensors_of(law))
 
 
 def result_dtype(p: Distribution, q: Distribution) -> torch.dtype:

@@ -20,7 +20,7 @@ from kullback._core.errors import KullbackError
 from kullback.kernels import native
 from kullback.kernels.levels import is_plain, tracer_active, transform_active
 from kullback.pairs import registry
-from kullback.pairs.parameters import gives_logits, made
+from kullback.pairs.parameters import gives_logits, made, recordable
 from kullback.pairs.recording import Answer, Recording, record
 
 Short = Callable[[Distribution, Distribution], Any]
@@ -49,6 +49,8 @@ class Ways:
             return None
         choice = gives_logits(p), gives_logits(q)
         if choice not in self._known:
+            if not recordable(p, q):
+                return None
             try:
                 recording = record(p, q, answer)
             except KullbackError:  # these two are refused: the long way says why, of them and not of the examples

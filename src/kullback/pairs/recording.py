@@ -143,7 +143,7 @@ def _infinite_by_support(p: Distribution, q: Distribution, rule: registry.Rule |
 def _where_infinite(p: Distribution, q: Distribution) -> Tensor:
     """Infinity where p's support is not inside q's, else NaN."""
     inside = support.contained(p, q)
-    infinite = torch.full((LENGTH,), math.inf, dtype=torch.float64)
+    infinite = torch.full((LENGTH,), math.inf, dtype=torch.float64, device="cpu")
     if not isinstance(inside, Tensor) or _sticks_out(p, q):
         return infinite
     return torch.where(inside, math.nan, infinite)

@@ -6,11 +6,14 @@ apart; for such a pair there is no route here.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.distributions import Distribution, TransformedDistribution
 from torch.distributions.transforms import ComposeTransform, Transform
 
+from kullback._core.numbers import as_tensor
 from kullback.pairs.registry import Reduced, register
 from kullback.pairs.visible import surely
 from kullback.pairs.words import nonlinear, plain_words
@@ -78,11 +81,11 @@ def _state(transform: Transform) -> dict[str, object]:
     return {k: v for k, v in vars(transform).items() if not k.startswith("_") or k == "_event_dim"}
 
 
-def _same(a: object, b: object) -> bool:
+def _same(a: Any, b: Any) -> bool:
     if isinstance(a, Transform) and isinstance(b, Transform):
         return _equal(a, b)
     if isinstance(a, Tensor) or isinstance(b, Tensor):
-        return a is b or _equal_for_good(torch.as_tensor(a), torch.as_tensor(b))
+        return a is b or _equal_for_good(as_tensor(a), as_tensor(b))
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(map(_same, a, b))
     return bool(a == b)

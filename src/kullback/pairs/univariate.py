@@ -137,7 +137,8 @@ def by_programs(p: Distribution, q: Distribution, again: Again | None = None) ->
             found = _finite_by_programs(p, q, first, layout, None, closely=again is not None)
         else:
             lost = torch.zeros_like(wanted) if layout.foreseen is None else ~layout.foreseen
-            slopes = torch.zeros(len(layout.filled.inputs), layout.filled.table.shape[1], dtype=torch.float64)
+            table = layout.filled.table
+            slopes = table.new_zeros(len(layout.filled.inputs), table.shape[1])
             whole = torch.full_like(layout.infinite, math.inf), torch.zeros_like(layout.infinite)
             found = _Part(*whole, lost, slopes if followed else None)
             if len(elements):
@@ -151,7 +152,11 @@ def by_programs(p: Distribution, q: Distribution, again: Again | None = None) ->
 
 def _placed(whole: _Part, part: _Part, index: Tensor, components: int) -> _Part:
     """The whole with a part of it at some elements."""
-    columns = index if components == 1 else (index.unsqueeze(-1) * components + torch.arange(components)).flatten()
+    columns = (
+        index
+        if components == 1
+        else (index.unsqueeze(-1) * components + torch.arange(components, device=index.device)).flatten()
+    )
     slopes = None
     if whole.slopes is not None and part.slopes is not None:
         slopes = whole.slopes.index_copy(1, columns, part.slopes)

@@ -108,7 +108,7 @@ def read_pair(p: Side, q: Side, frozen: Frozen) -> Pair:
 
 def _steps(side: Side, support: Tensor, frozen: Tensor) -> _Steps:
     if side.visible and not torch.is_grad_enabled():
-        return _Steps(torch.zeros((), dtype=side.log.dtype), 0.0)
+        return _Steps(torch.zeros((), dtype=side.log.dtype, device=side.log.device), 0.0)
     if side.weight is None:
         # From the distances to the heaviest class, so that its own derivative is a sum over the others: as the
         # difference of 1 and its probability it would be lost where that is nearly 1.

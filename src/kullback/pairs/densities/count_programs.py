@@ -19,7 +19,7 @@ from kullback.pairs.densities.counts import CountLaw
 from kullback.pairs.densities.parameter_table import Filled, ParameterTable
 from kullback.pairs.densities.sides import MixedSide, Side, columns_of, side_of
 from kullback.pairs.densities.watch import Points, Split, Watch, guarded
-from kullback.pairs.parameters import gives_logits
+from kullback.pairs.parameters import gives_logits, recordable
 
 # Value, whether the second law lacks a count that the first has, and what roundings are relative to.
 Terms = tuple[Tensor, Tensor, Tensor]
@@ -44,7 +44,7 @@ class CountPrograms:
         sides = side_of(p), side_of(q)
         leaves = [leaf for side in sides for leaf in side.leaves]
         inputs = columns_of(sides)
-        k = torch.arange(LENGTH, dtype=torch.float64).unsqueeze(-1)
+        k = torch.arange(LENGTH, dtype=torch.float64, device="cpu").unsqueeze(-1)
         unused = torch.zeros_like(k)
         with torch.set_grad_enabled(followed), Watch() as watch:
             for tensor in (*leaves, k, unused):
@@ -132,6 +132,8 @@ def count_programs_for(
         return None
     key = (*sides, summand, followed)
     if key not in _known:
+        if not recordable(p, q):
+            return None
         try:
             with torch.inference_mode(mode=False):
                 _known[key] = CountPrograms(p, q, summand, window, both=both, followed=followed)

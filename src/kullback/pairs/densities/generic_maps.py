@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.distributions import constraints
 from torch.distributions.transforms import Transform
 
+from kullback._core.numbers import as_tensor
 from kullback.pairs.densities.chart import Mark
 from kullback.pairs.densities.maps import on_line, plain_value
 from kullback.pairs.densities.point import Distance, Point
@@ -153,7 +154,7 @@ class Generic(NamedTuple):
 
     def value(self, z: Bound) -> Bound:
         """T(z), at the ends of the domain those of the image."""
-        at = torch.as_tensor(z, dtype=torch.float64)
+        at = as_tensor(z, torch.float64)
         first, last = self.image if self.up else (self.image.upper, self.image.lower)
         inner = torch.where(at >= self.domain.upper, last, self._forward(self._inside(at)))
         found = torch.where(at <= self.domain.lower, first, inner)
@@ -187,6 +188,6 @@ def increasing(transform: Transform, domain: Ends) -> bool:
     except NotImplementedError:
         middle = _middle(domain)
         step = 0.25 * min(1.0, domain.upper - domain.lower)
-        low, high = transform(torch.tensor([middle, middle + step], dtype=torch.float64)).tolist()
+        low, high = transform(torch.tensor([middle, middle + step], dtype=torch.float64, device="cpu")).tolist()
         return bool(high > low)
-    return bool(torch.as_tensor(sign).reshape(-1)[0] > 0)
+    return bool(as_tensor(sign).reshape(-1)[0] > 0)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from kullback._core.numbers import as_tensor
 from kullback.pairs.densities.chart import Mark
 from kullback.pairs.densities.exponential_maps import (
     Exp,
@@ -147,7 +148,7 @@ class InverseOf:
         """T(z), at the ends of the domain those of the image."""
         assert isinstance(self.of, Generic)
         (low, high), (first, last) = self.of.image, self.of.domain if self.of.up else self.of.domain[::-1]
-        at = torch.as_tensor(z, dtype=torch.float64)
+        at = as_tensor(z, torch.float64)
         found = torch.where(at <= low, first, torch.where(at >= high, last, self.of.back(at)))
         return found if isinstance(z, Tensor) else float(found.detach().reshape(-1)[0])
 
@@ -171,7 +172,7 @@ class Unsquash(InverseOf):
     def value(self, z: Bound) -> Bound:
         """T(z); the ends of the interval are at infinity."""
         lower, upper = self.of.lower, self.of.lower + self.of.width
-        at = torch.as_tensor(z, dtype=torch.float64)
+        at = as_tensor(z, torch.float64)
         for end, infinity in ((lower, -math.inf), (upper, math.inf)):
             if surely(at == end):
                 return infinity
@@ -182,7 +183,7 @@ class Unsquash(InverseOf):
     def tail(self, tail: Tail, *, end: Bound) -> list[Tail]:
         """At an end of the interval the logarithm of the inverse distance is speed·|x|."""
         moved = logarithmic(tail, self.of.speed)
-        at = torch.as_tensor(end, dtype=torch.float64)
+        at = as_tensor(end, torch.float64)
         outer = (at == self.of.lower) | (at == self.of.lower + self.of.width)
         if surely(outer):
             return [moved]
@@ -211,4 +212,4 @@ class Unsoftplus(InverseOf):
         """As of the logarithm at 0; elsewhere nothing changes."""
         if not isinstance(end, Tensor) and end == math.inf:
             return [tail]
-        return Logarithm().tail(tail, end=torch.as_tensor(end, dtype=torch.float64))
+        return Logarithm().tail(tail, end=as_tensor(end, torch.float64))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from kullback._core.numbers import as_tensor
 from kullback.pairs.densities.chart import Mark
 from kullback.pairs.densities.law import Law, LogDensity
 from kullback.pairs.densities.nesting import as_mixture, flat
@@ -120,9 +121,9 @@ def _joint(tails: list[Tail], present: Tensor) -> list[Tail]:
     joined = []
     for tail in tails:
         there = present if tail.where is None else present & tail.where
-        exponent = torch.where(there, torch.as_tensor(tail.exponent), math.inf)
+        exponent = torch.where(there, as_tensor(tail.exponent), math.inf)
         least = exponent.amin(-2, keepdim=True)
-        rate = torch.where(exponent == least, torch.as_tensor(tail.rate), math.inf).amin(-2)
+        rate = torch.where(exponent == least, as_tensor(tail.rate), math.inf).amin(-2)
         joined.append(Tail(tail.kind, least.squeeze(-2), rate, where=there.any(-2)))
     return [unless_heavier(tail, joined) for tail in joined]
 

@@ -73,7 +73,7 @@ class ParameterTable:
         given = [flat[k] for k in self._used]
         operands = [number for tensor in given for number in (tensor.data_ptr(), 0, tensor.stride(0))]
         count = batch.numel()
-        table = torch.empty(self._rows, count, dtype=torch.float64)
+        table = torch.empty(self._rows, count, dtype=torch.float64, device="cpu")
         begin, step = table.data_ptr(), 8 * count
         for program in self._programs:
             outputs = [n for k in range(program.outputs) for n in (begin + k * step, 1)]

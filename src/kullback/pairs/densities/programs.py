@@ -31,7 +31,7 @@ from kullback.pairs.densities.point import Point
 from kullback.pairs.densities.sides import MixedSide, OneOf, Side, columns_of, side_of
 from kullback.pairs.densities.transformed import FOLLOWED
 from kullback.pairs.densities.watch import Points, Split, Watch, guarded
-from kullback.pairs.parameters import gives_logits
+from kullback.pairs.parameters import gives_logits, recordable
 
 Integrand = Callable[[Sample], Tensor]
 # How many times in a row a plain form must have failed at least before it is not tried any more.
@@ -104,7 +104,7 @@ class Programs:
         sides = [side_of(p), side_of(q), *([] if own is None else [own])]
         leaves = [leaf for side in sides for leaf in side.leaves]
         inputs = columns_of(sides)
-        y = torch.linspace(-2.0, 2.0, LENGTH, dtype=torch.float64).unsqueeze(-1).requires_grad_(followed)
+        y = torch.linspace(-2.0, 2.0, LENGTH, dtype=torch.float64, device="cpu").unsqueeze(-1).requires_grad_(followed)
         weight = torch.zeros_like(y)
         with torch.set_grad_enabled(followed), Watch() as watch:
             for tensor in (*leaves, y, weight):
@@ -184,7 +184,7 @@ class Programs:
         count = layout.filled.components
         columns = elements
         if elements is not None and count > 1:
-            columns = (elements.unsqueeze(-1) * count + torch.arange(count)).flatten()
+            columns = (elements.unsqueeze(-1) * count + torch.arange(count, device=elements.device)).flatten()
         # The plain form is tried first as long as it holds more often than not.
         found = self._integral(layout.filled.table, columns, plain_first=self._lead >= 0)
         if found.slopes is not None and self._jumps:
@@ -288,6 +288,8 @@ def programs_for(
         return None
     key = (*sides, integrand, closely, followed)
     if key not in _known:
+        if not recordable(p, q):
+            return None
         if "Constant(" in repr(key) and not _worthwhile(key):
             return None
         try:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
+from kullback._core.numbers import as_tensor
 from kullback._core.shapes import joint_shape
 from kullback.pairs.parameters import read
 
@@ -53,7 +54,7 @@ def component_lift(lift: Lift) -> Lift:
             return lift.rows(tensor, 1).reshape(count, *ones, -1, 1)
 
         return chosen
-    extra = lift(torch.zeros(())).ndim - 1
+    extra = lift(as_tensor(0.0)).ndim - 1
     return lambda tensor: tensor.reshape(*tensor.shape[:-1], *(1,) * extra, tensor.shape[-1], 1)
 
 

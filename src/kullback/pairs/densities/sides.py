@@ -61,7 +61,7 @@ class MixedSide:
         component = mixture.component_distribution
         shares = log_shares(mixture).reshape(-1, component.batch_shape[-1])[0].tolist()
         self.parts = [Side(_one(component, k)) for k in range(len(shares))]
-        self.shares = [torch.full((LENGTH,), share, dtype=torch.float64, requires_grad=True) for share in shares]
+        self.shares = [_leaf(share) for share in shares]
         self.leaves, self.getters = list[Tensor](), list[Get]()
         for k, (part, share) in enumerate(zip(self.parts, self.shares, strict=True)):
             if any(leaf.dim() > 1 for leaf in part.leaves):
@@ -74,6 +74,10 @@ class MixedSide:
         return joined_law([part.describe(lift) for part in self.parts], [lift(share) for share in self.shares])
 
 
+def _leaf(number: float) -> Tensor:
+    return torch.full((LENGTH,), number, dtype=torch.float64, device="cpu", requires_grad=True)
+
+
 class OneOf:
     """The component of a mixture in whose coordinate the nodes are; see `Side`.
 
@@ -83,7 +87,7 @@ class OneOf:
 
     def __init__(self, mixture: MixtureSameFamily) -> None:
         part = Side(_one(mixture.component_distribution, 0))
-        self._part, self.log_share = part, torch.zeros(LENGTH, dtype=torch.float64, requires_grad=True)
+        self._part, self.log_share = part, _leaf(0.0)
         self.leaves = [*part.leaves, self.log_share]
         self.getters: list[Get] = [*(_OfComponent(get, None) for get in part.getters), _ShareOf(None)]
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, TransformedDistribution, transforms
 
+from kullback._core.numbers import as_tensor
 from kullback.pairs.densities.chart import Chart, Mark
 from kullback.pairs.densities.distribution_functions import distribution_function, known
 from kullback.pairs.densities.exponential_maps import Exp, Logarithm, Sigmoid
@@ -174,7 +175,7 @@ def _carried(law: Law, by: Map) -> Law:
         tails[1],
         marks=[by.push_mark(mark) for mark in law.marks],
         bulk=[by.push_mark(mark) for mark in law.bulk],
-        kinks=tuple(torch.as_tensor(by.value(kink)) for kink in law.kinks),
+        kinks=tuple(as_tensor(by.value(kink)) for kink in law.kinks),
         moving=True,
         inner=law,
         unsure=law.unsure or generic is not None,
@@ -197,7 +198,7 @@ def _oriented(law: Law, up: Tensor | bool) -> Law:
     if up is False or (isinstance(up, Tensor) and surely(~up)):
         lower, upper, lower_tails, upper_tails = upper, lower, upper_tails, lower_tails
     elif isinstance(up, Tensor) and not surely(up):
-        low, high = (torch.as_tensor(end, dtype=torch.float64, device=up.device) for end in (lower, upper))
+        low, high = (as_tensor(end, torch.float64).to(up.device) for end in (lower, upper))
         lower, upper = torch.where(up, low, high), torch.where(up, high, low)
         masked = [
             [tail._replace(where=mask if tail.where is None else tail.where & mask) for tail in tails]

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
+from kullback._core.numbers import as_tensor
 from kullback.kernels.f_rows import js_rows, scaled_js_rows, skew_kl_rows, total_variation_rows
 from kullback.kernels.f_rows.generator import Generator
 from kullback.kernels.f_rows.mixtures import scaled_js_generator, skew_kl_generator
@@ -161,7 +162,7 @@ def _by_series(p: Distribution, q: Distribution, divergence: Bounded) -> Tensor:
 
 
 def _most_where_apart(value: Tensor, apart: Tensor | bool, most: float) -> Tensor:
-    return torch.where(torch.as_tensor(apart), most, _capped(value, most))
+    return torch.where(as_tensor(apart), most, _capped(value, most))
 
 
 def _capped(value: Tensor, most: float) -> Tensor:
@@ -172,5 +173,5 @@ def _capped(value: Tensor, most: float) -> Tensor:
 def nothing_shared(p: Distribution, q: Distribution, most: float) -> Tensor | None:
     """The largest value for a law of counts against one with a density; None for others."""
     if (countable(p) and describable(q)) or (describable(p) and countable(q)):
-        return torch.full((), most, dtype=torch.float64)
+        return as_tensor(most, torch.float64)
     return None

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Binomial, Distribution, Geometric, MixtureSameFamily, NegativeBinomial, Poisson
 
+from kullback._core.numbers import as_tensor
 from kullback.pairs.counting import sum_over
 from kullback.pairs.densities.count_mixture import countable, describe_counts
 from kullback.pairs.densities.counts import CountLaw
@@ -127,7 +128,7 @@ def diverges(p: Distribution, q: Distribution, alpha: float) -> Tensor:
 
 def _decay(law: Distribution) -> tuple[Tensor, Tensor, Tensor]:
     """Of a tail k^order·e^(−rate·k): its rate, infinite for a Poisson tail or none, its order, and Poisson's λ."""
-    nothing = torch.full(law.batch_shape, math.inf, dtype=torch.float64)
+    nothing = as_tensor(math.inf, torch.float64).expand(law.batch_shape)
     if isinstance(law, MixtureSameFamily):
         # Of the components that have weight the slowest, then the highest order, and the largest λ.
         present = log_shares(law) > -math.inf

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Binomial, Distribution, Multinomial
 
+from kullback._core.numbers import as_tensor
 from kullback._core.shapes import joint_shape
 from kullback.kernels.f_rows import renyi_rows
 from kullback.kernels.f_rows.ratios import root
@@ -123,7 +124,7 @@ def _by_series(p: Distribution, q: Distribution, alpha: float) -> Tensor:
 
 
 def _by_list(p: Distribution, q: Distribution, alpha: float) -> Tensor | None:
-    infinite = diverges(p, q, alpha) if alpha > 1 else torch.zeros((), dtype=torch.bool)
+    infinite = diverges(p, q, alpha) if alpha > 1 else as_tensor(False)
     # Where the powers have no end, the counts that matter to p and q will do.
     listed = counts_of(p, q, torch.where(infinite, 0.5, min(alpha, _LARGE_ORDER)))
     if listed is not None:

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 from torch.nn.functional import softplus
 
+from kullback._core.numbers import as_tensor
 from kullback.pairs.densities.expectation import Pieces, Sample, evaluate, first_nodes, integral_over
 from kullback.pairs.densities.log_ratio import closable, plain, ratio_of
 from kullback.pairs.densities.meeting import at_some, disjoint, log_weight, seen_from, share_nothing
@@ -64,7 +65,7 @@ def _by_programs(p: Distribution, q: Distribution, a: float) -> Known | None:
 def _by_operations(p: Distribution, q: Distribution, alpha: float) -> Tensor:
     a = alpha - 1
     pieces = seen_from(p, q)
-    infinite = torch.as_tensor(diverges(pieces, alpha) if a > 0 else disjoint(pieces))
+    infinite = as_tensor(diverges(pieces, alpha) if a > 0 else disjoint(pieces))
     if surely(infinite):
         return infinite_everywhere(p, q)
     if hidden() or infinite.ndim == 0 or not bool(infinite.any()):
@@ -225,7 +226,7 @@ def max_divergence(p: Distribution, q: Distribution) -> Tensor:
             step = step / (_AROUND // 4)
     value = plain(evaluate(pieces, at, torch.zeros_like(at))).squeeze(-1)
     value = value if pieces.log_share is None else value.amax(-1)
-    infinite = torch.as_tensor(diverges(pieces, math.inf)) | unbounded_by_a_tie(p, q)
+    infinite = as_tensor(diverges(pieces, math.inf)) | unbounded_by_a_tie(p, q)
     return torch.where(infinite, math.inf, value.clamp_min(0.0))
 
 
@@ -251,7 +252,7 @@ def missing_mass(p: Distribution, q: Distribution) -> Tensor:
     little = lost.detach() < 0.5
     some = kept > 0
     value = torch.where(little, -torch.log1p(-torch.where(little, lost, 0.0)), -torch.log(torch.where(some, kept, 1.0)))
-    return torch.where(torch.as_tensor(disjoint(pieces)), math.inf, value.clamp_min(0.0))
+    return torch.where(as_tensor(disjoint(pieces)), math.inf, value.clamp_min(0.0))
 
 
 _NOWHERE = 1e50
