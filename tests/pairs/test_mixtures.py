@@ -121,3 +121,18 @@ def test_order_0_from_the_smaller_part():
     """Of a Binomial of 7 trials 0 and 1 are what is left, (1 − p)⁷ + 7p(1 − p)⁶."""
     p, q = mixture(d.Binomial, [0.5, 0.5], [1.0, 1.0], [0.3, 0.6]), d.Binomial(t(7.0), t(0.9773187008995748))
     assert kb.renyi(p, q, 0.0).item() == pytest.approx(20.791009561701919, rel=1e-13)
+
+
+@pytest.mark.parametrize("divergence", [kb.kl, kb.js])
+def test_corners_at_one_place(divergence):
+    """Laws that are symmetric about 1 have no slope in the locations of their components."""
+    weights, scale_p, scale_q = t([0.4, 0.6]), t([1e-3, 1.0]), t([1e-3, 2.0])
+
+    def value(loc_p, loc_q):
+        p = d.MixtureSameFamily(d.Categorical(weights), d.Laplace(loc_p, scale_p))
+        return divergence(p, d.MixtureSameFamily(d.Categorical(weights.flip(0)), d.Laplace(loc_q, scale_q)))
+
+    places = t([1.0, 1.0]).requires_grad_(), t([1.0, 1.0]).requires_grad_()
+    for slopes in (torch.autograd.grad(value(*places), places), torch.func.grad(value, (0, 1))(*places)):
+        for slope in slopes:
+            torch.testing.assert_close(slope * scale_p, torch.zeros(2, dtype=torch.float64), rtol=0.0, atol=1e-10)

@@ -215,4 +215,13 @@ def with_kinks(pieces: Problem, edges: Tensor, breaks: Tensor | None) -> Tensor:
     edges = edges.expand(*inside[0].shape[:-1], -1)
     for y in inside:
         edges = torch.where(edges == y.detach(), y, edges)
-    return torch.cat([edges, *inside], dim=-1).sort(dim=-1).values
+    edges = torch.cat([edges, *inside], dim=-1).sort(dim=-1).values
+    return _together(edges) if edges.requires_grad or hidden() else edges
+
+
+def _together(edges: Tensor) -> Tensor:
+    """Edges at one place move as the first of them: the slope of a panel of no width is lost, not its neighbours'."""
+    still = edges.detach()
+    index = torch.arange(still.shape[-1], device=still.device)
+    starts = torch.cat([torch.ones_like(still[..., :1], dtype=torch.bool), still[..., 1:] != still[..., :-1]], dim=-1)
+    return edges.gather(-1, torch.where(starts, index, 0).cummax(dim=-1).values)
