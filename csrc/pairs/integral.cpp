@@ -31,8 +31,14 @@ struct Bracket {
     double low, high, at_low, at_high;
 };
 
-// A kink within d of an edge costs d^2 of the integral: parts of the distance between two nodes, and how often it is divided.
-constexpr int64_t kParts = 8, kNarrowings = 3;
+// A jump, and the ends of the panels that meet there.
+struct Around {
+    double at, low, high;
+};
+
+// A kink within d of an edge costs d^2 of the integral and d of its derivatives: into how many parts the distance of two nodes is
+// divided, and how often.
+constexpr int64_t kParts = 8, kNarrowings = 5;
 constexpr size_t kMostCrossings = 24;
 
 // A loop of the instruction set in use.
@@ -71,7 +77,7 @@ public:
         const int64_t count = int64_t(at_.size());
         double* const slopes = call_.slope_results + place;
         runner_.sum(call_.slopes, element_, at_.data(), log_weight_.data(), count, slope_count(), slopes, step);
-        for (int64_t k = 0; k < call_.jumps; ++k) slopes[(slope_count() + k) * step] = jump_at(table(2 * call_.marks + call_.kinks - call_.jumps + k));
+        for (int64_t k = 0; k < call_.jumps; ++k) slopes[(slope_count() + k) * step] = jump_at(around_[size_t(k)]);
     }
 
 private:
@@ -88,28 +94,44 @@ private:
     std::vector<Panel> panels_, next_, again_, accepted_;
     std::vector<Found> found_;
     std::vector<Bracket> brackets_;
+    std::vector<Around> around_;
 
     double table(int64_t row) const { return runner_.at(row, element_); }
 
     // How many integrals of derivatives are asked for.
     int64_t slope_count() const { return call_.slopes.program->output_count - (call_.jumps > 0 ? 2 : 0); }
 
-    // f(y-) - f(y+) as the integral of (f h)', with h = 1 at y falling to 0 over the panels that meet there: no node lies at y itself.
-    double jump_at(double y) const {
+    // f(y-) - f(y+) as the integral of (f h)', with h = 1 at y falling to 0 over the first panels that met there: no node lies at y
+    // itself, and where f is singular the panels it was refined to see how.
+    double jump_at(const Around& around) const {
         const int64_t count = int64_t(at_.size());
         const double *change = runner_.summed(slope_count(), count), *value = runner_.summed(slope_count() + 1, count);
         double total = 0;
         for (size_t k = 0; k < accepted_.size(); ++k) {
-            const Panel& panel = accepted_[k];
-            const bool before = panel.high == y;
-            if (!before && panel.low != y) continue;
-            const double slope = (before ? 1 : -1) / (panel.high - panel.low);
-            for (int i = 0; i < kOrder; ++i) {
-                const size_t node = k * kOrder + size_t(i);
-                total += change[node] * (before ? rule_.nodes[i] : 1 - rule_.nodes[i]) + value[node] * slope;
+            const double low = accepted_[k].low, high = accepted_[k].high;
+            const bool before = low >= around.low && high <= around.at;
+            if (!before && !(low >= around.at && high <= around.high)) continue;
+            const double far = before ? around.low : around.high, slope = 1 / (around.at - far);
+            for (size_t node = k * kOrder; node < (k + 1) * kOrder; ++node) {
+                total += (change[node] * (at_[node] - far) + value[node]) * slope;
             }
         }
         return total;
+    }
+
+    // The panels at either side of each jump, before they are refined.
+    void find_surroundings() {
+        around_.clear();
+        for (int64_t k = 0; k < call_.jumps; ++k) {
+            const double y = table(2 * call_.marks + call_.kinks - call_.jumps + k);
+            around_.push_back({y, y, y});
+            for (const std::vector<Panel>* panels : {&accepted_, &panels_}) {
+                for (const Panel& panel : *panels) {
+                    if (panel.high == y) around_.back().low = panel.low;
+                    if (panel.low == y) around_.back().high = panel.high;
+                }
+            }
+        }
     }
 
     void evaluate(const Placed& placed, const double* y, const double* log_weight, int64_t count, double* const* outputs) {
@@ -333,7 +355,9 @@ private:
         double beyond[2] = {0, 0};
         if (!panels_.empty()) beyond[0] = std::fabs(terms_.front()) / rule_.outermost, beyond[1] = std::fabs(terms_.back()) / rule_.outermost;
         const double allowed = rule_.enough * std::max(std::fabs(value), 1e-2 * size);
-        if (split(allowed, {beyond[0] > rule_.enough * size, beyond[1] > rule_.enough * size}, &value, &error)) {
+        const bool some_left = split(allowed, {beyond[0] > rule_.enough * size, beyond[1] > rule_.enough * size}, &value, &error);
+        find_surroundings();
+        if (some_left) {
             if (!refine(allowed, &value, &error)) return false;
             beyond[0] = beyond[1] = 0;
         }

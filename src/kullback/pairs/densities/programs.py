@@ -23,7 +23,7 @@ from kullback.kernels.recorder import LENGTH, RefusedError
 from kullback.pairs.densities.describe import in_family
 from kullback.pairs.densities.inclusion import outside, same_ends
 from kullback.pairs.densities.log_ratio import close_ratio, ratio_of
-from kullback.pairs.densities.meeting import everywhere
+from kullback.pairs.densities.meeting import everywhere, inner_ends
 from kullback.pairs.densities.nesting import as_mixture
 from kullback.pairs.densities.parameter_table import Filled, ParameterTable
 from kullback.pairs.densities.placing import Pieces, Sample, evaluate, located
@@ -128,9 +128,13 @@ class Programs:
             sizes, argument = log_size(sample), _argument(sample)
             careful = _terms(sample, integrand)
             # At an end of q inside p's support the integrand jumps.
-            jumps = len(other.kinks) - len(laws[1].kinks) if followed else 0
+            ends = inner_ends(laws[1], laws[0]) if followed and setting.beyond else []
+            jumps = len(ends)
             slopes = watch.slopes(careful[0], [*leaves, y] if jumps else leaves) if followed else None
-            moves = [watch.slopes(kink, leaves) for kink in (kinks[-jumps:] if jumps else ())]
+            moves = [
+                watch.slopes(torch.where(end.isfinite(), kink, kink.detach()), leaves)
+                for (end, _), kink in zip(ends, kinks[len(kinks) - jumps :], strict=True)
+            ]
             in_general = list(watch.guards)
             watch.optimistic = True
             plain = _terms(evaluate(pieces, y, weight), integrand)
@@ -148,8 +152,7 @@ class Programs:
                 slopes.append(_firsts(watch, careful)[0])
             if slopes is not None:
                 parts.append(Split(graph, guarded(graph, slopes, in_general), at))
-        self._lead = 0
-        self._facts = len(facts)
+        self._lead, self._facts = 0, len(facts)
         needs = list(dict.fromkeys(node for part in parts for node in part.needs))
         place = {n: self._facts + i for i, n in enumerate(needs)}
         placed = [Placed(part.program, [place[node] for node in part.needs]) for part in parts]

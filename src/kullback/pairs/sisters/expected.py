@@ -88,24 +88,25 @@ def expected(p: Distribution, q: Distribution, over_p: Asked, over_q: Asked | No
     asked = [(p, q, over_p), *([] if over_q is None else [(q, p, over_q)])]
     if 0 in joint_shape(p.batch_shape, q.batch_shape):
         return None
+    followed = is_followed(p, q)
     parts = list[_Part | None]()
     for one in asked:
         # Where the first need not be asked, nor need the second.
         only = ~parts[0].extreme if parts and parts[0] is not None else None
-        parts.append(_integrated(*one, closely=False, only=only))
+        parts.append(_integrated(*one, closely=False, followed=followed, only=only))
     whole = _sum_of(parts)
     if whole is None:
         return None
     near = ~whole.lost & ~whole.extreme & (whole.value < close)
     if closable(p, q) and bool(near.any()):
-        finer = [_integrated(*one, closely=True, only=near) for one in asked]
+        finer = [_integrated(*one, closely=True, followed=followed, only=near) for one in asked]
         if any(part is None for part in finer):
             whole = whole._replace(lost=whole.lost | near)
         else:
             pairs = zip(parts, finer, strict=True)
             parts = [a if a is None or b is None else a.replaced(b, near) for a, b in pairs]
             whole = _sum_of(parts) or whole
-    if not is_followed(p, q) or bool(whole.lost.all()):
+    if not followed:
         return whole
     value = torch.zeros_like(whole.value)
     for (own, other, one), part in zip(asked, parts, strict=True):
@@ -127,9 +128,10 @@ def _sum_of(parts: list[_Part | None]) -> Known | None:
     return Known(value, lost | ~(extreme | (error <= _SURE * size)), extreme)
 
 
-def _integrated(p: Distribution, q: Distribution, asked: Asked, *, closely: bool, only: Tensor | None) -> _Part | None:
+def _integrated(
+    p: Distribution, q: Distribution, asked: Asked, *, closely: bool, followed: bool, only: Tensor | None
+) -> _Part | None:
     """The integral over p of all elements, or only of some; None where there are no programs."""
-    followed = is_followed(p, q)
     programs = programs_for(
         *(p, q, asked.integrand, asked.log_size),
         follow_q=asked.follow_q,
