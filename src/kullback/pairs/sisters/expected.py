@@ -71,8 +71,8 @@ class _Part(NamedTuple):
         slopes = self.slopes
         if slopes is not None and other.slopes is not None:
             slopes = torch.where(_columns(where, self.filled), other.slopes, slopes)
-        found = [torch.where(where, b, a) for a, b in zip(self[:4], other[:4], strict=True)]
-        return _Part(*found, self.extreme, slopes, self.filled)
+        value, size, error, lost = (torch.where(where, b, a) for a, b in zip(self[:4], other[:4], strict=True))
+        return _Part(value, size, error, lost, self.extreme, slopes, self.filled)
 
 
 def expected(p: Distribution, q: Distribution, over_p: Asked, over_q: Asked | None, close: float) -> Known | None:
@@ -109,11 +109,11 @@ def expected(p: Distribution, q: Distribution, over_p: Asked, over_q: Asked | No
     if not followed:
         return whole
     value = torch.zeros_like(whole.value)
-    for (own, other, one), part in zip(asked, parts, strict=True):
+    for (own, other, question), part in zip(asked, parts, strict=True):
         assert part is not None
         assert part.slopes is not None
         slopes = torch.where(_columns(whole.lost | whole.extreme, part.filled), 0.0, part.slopes)
-        value = value + Attached(part.filled, slopes, (own, other), one.again).to(part.value)
+        value = value + Attached(part.filled, slopes, (own, other), question.again).to(part.value)
     return whole._replace(value=value)
 
 
@@ -160,9 +160,9 @@ def _integrated(
         gone = is_lost(found)
         if slopes is not None and found.slopes is not None:
             slopes = slopes.index_copy(1, _columns(wanted, filled).nonzero().squeeze(-1), found.slopes)
-        numbers = [zero.index_copy(0, index, part) for part in found[:3]]
+        value, size, error = (zero.index_copy(0, index, part) for part in found[:3])
         lost = lost.index_copy(0, index, gone)
-        return _Part(*numbers, lost, extreme, _kept(slopes, lost, filled), filled)
+        return _Part(value, size, error, lost, extreme, _kept(slopes, lost, filled), filled)
 
 
 def _kept(slopes: Tensor | None, lost: Tensor, filled: Filled) -> Tensor | None:
