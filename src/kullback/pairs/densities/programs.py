@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.distributions import Distribution, MixtureSameFamily, TransformedDistribution
 from torch.distributions.transforms import Transform, _InverseTransform
 
+from kullback._core.shapes import joint_shape
 from kullback.integrate.recorded import Found, Placed, RecordedIntegral
 from kullback.kernels import native
 from kullback.kernels.program import TooLargeError
@@ -36,8 +37,9 @@ from kullback.pairs.parameters import gives_logits
 Integrand = Callable[[Sample], Tensor]
 # How many times in a row a plain form must have failed at least before it is not tried any more.
 _MEMORY = 8
-# Structures with numbers in them are recorded when they were seen this often, and not more of them than this.
-_RARE, _MOST_SIGHTS = 4, 256
+# Structures with numbers in them are recorded when they were seen this often, so many elements counting as one more
+# sight, and not more of them than this.
+_RARE, _MANY, _MOST_SIGHTS = 4, 64, 256
 
 
 class Layout(NamedTuple):
@@ -263,11 +265,11 @@ class Constant(NamedTuple):
 _sights: dict[tuple[object, ...], int] = {}
 
 
-def _worthwhile(key: tuple[object, ...]) -> bool:
+def _worthwhile(key: tuple[object, ...], elements: int) -> bool:
     """Whether a structure with numbers of its own has been seen often enough; a recording costs dozens of integrals."""
     if len(_sights) >= _MOST_SIGHTS and key not in _sights:
         return False
-    _sights[key] = _sights.get(key, 0) + 1
+    _sights[key] = _sights.get(key, 0) + 1 + elements // _MANY
     return _sights[key] > _RARE
 
 
@@ -291,7 +293,7 @@ def programs_for(
         return None
     key = (*sides, integrand, closely, followed)
     if key not in _known:
-        if "Constant(" in repr(key) and not _worthwhile(key):
+        if "Constant(" in repr(key) and not _worthwhile(key, joint_shape(p.batch_shape, q.batch_shape).numel()):
             return None
         try:
             with torch.inference_mode(mode=False):
