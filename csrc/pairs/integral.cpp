@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "../parallel.h"
+#include "crossings.h"
+#include "panels.h"
 
 namespace kullback {
 namespace {
@@ -18,22 +20,9 @@ constexpr double kEps = std::numeric_limits<double>::epsilon();
 constexpr double kSmallest = std::numeric_limits<double>::min();
 constexpr int64_t kGrain = 8;  // elements a thread takes at once
 
-struct Panel {
-    double low, high, before;  // `before`: the error that made it be split
-};
-
 struct Found {
     double value, error;
 };
-
-// Between these places something changes its sign.
-struct Bracket {
-    double low, high, at_low, at_high;
-};
-
-// A kink within d of an edge costs d^2 of the integral: parts of the distance between two nodes, and how often it is divided.
-constexpr int64_t kParts = 8, kNarrowings = 3;
-constexpr size_t kMostCrossings = 24;
 
 // A loop of the instruction set in use.
 auto instruction_named(const char* name) {
@@ -71,7 +60,10 @@ public:
         const int64_t count = int64_t(at_.size());
         double* const slopes = call_.slope_results + place;
         runner_.sum(call_.slopes, element_, at_.data(), log_weight_.data(), count, slope_count(), slopes, step);
-        for (int64_t k = 0; k < call_.jumps; ++k) slopes[(slope_count() + k) * step] = jump_at(table(2 * call_.marks + call_.kinks - call_.jumps + k));
+        const double *change = runner_.summed(slope_count(), count), *value = runner_.summed(slope_count() + 1, count);
+        for (int64_t k = 0; k < call_.jumps; ++k) {
+            slopes[(slope_count() + k) * step] = jump_at(around_[size_t(k)], accepted_, at_.data(), change, value);
+        }
     }
 
 private:
@@ -87,29 +79,27 @@ private:
     std::vector<double> centres_, widths_;
     std::vector<Panel> panels_, next_, again_, accepted_;
     std::vector<Found> found_;
-    std::vector<Bracket> brackets_;
+    std::vector<Around> around_;
+    Crossings crossings_;
 
     double table(int64_t row) const { return runner_.at(row, element_); }
 
     // How many integrals of derivatives are asked for.
     int64_t slope_count() const { return call_.slopes.program->output_count - (call_.jumps > 0 ? 2 : 0); }
 
-    // f(y-) - f(y+) as the integral of (f h)', with h = 1 at y falling to 0 over the panels that meet there: no node lies at y itself.
-    double jump_at(double y) const {
-        const int64_t count = int64_t(at_.size());
-        const double *change = runner_.summed(slope_count(), count), *value = runner_.summed(slope_count() + 1, count);
-        double total = 0;
-        for (size_t k = 0; k < accepted_.size(); ++k) {
-            const Panel& panel = accepted_[k];
-            const bool before = panel.high == y;
-            if (!before && panel.low != y) continue;
-            const double slope = (before ? 1 : -1) / (panel.high - panel.low);
-            for (int i = 0; i < kOrder; ++i) {
-                const size_t node = k * kOrder + size_t(i);
-                total += change[node] * (before ? rule_.nodes[i] : 1 - rule_.nodes[i]) + value[node] * slope;
+    // The panels at either side of each jump, before they are refined.
+    void find_surroundings() {
+        around_.clear();
+        for (int64_t k = 0; k < call_.jumps; ++k) {
+            const double y = table(2 * call_.marks + call_.kinks - call_.jumps + k);
+            around_.push_back({y, y, y});
+            for (const std::vector<Panel>* panels : {&accepted_, &panels_}) {
+                for (const Panel& panel : *panels) {
+                    if (panel.high == y) around_.back().low = panel.low;
+                    if (panel.low == y) around_.back().high = panel.high;
+                }
             }
         }
-        return total;
     }
 
     void evaluate(const Placed& placed, const double* y, const double* log_weight, int64_t count, double* const* outputs) {
@@ -224,40 +214,15 @@ private:
     }
 
     // Edges where the second output of `size` changes its sign, looked for between the nodes of the panels.
-    void find_crossings() {
+    void add_crossings() {
         place_nodes(panels_);
-        if (at_.empty()) return;
-        const auto argument_at = [&](const std::vector<double>& y) {
+        const std::vector<double>& found = crossings_.find(at_, [&](const std::vector<double>& y) {
             terms_.resize(y.size()), noises_.resize(y.size());
             double* outputs[2] = {noises_.data(), terms_.data()};
             evaluate(call_.size, y.data(), nullptr, int64_t(y.size()), outputs);
-        };
-        argument_at(at_);
-        brackets_.clear();
-        for (size_t i = 1; i < at_.size() && brackets_.size() < kMostCrossings; ++i) {
-            if ((terms_[i] > 0) != (terms_[i - 1] > 0)) brackets_.push_back({at_[i - 1], at_[i], terms_[i - 1], terms_[i]});
-        }
-        if (brackets_.empty()) return;
-        for (int64_t turn = 0; turn < kNarrowings; ++turn) {
-            offsets_.clear();
-            for (const Bracket& b : brackets_) {
-                for (int64_t k = 1; k < kParts; ++k) offsets_.push_back(b.low + (b.high - b.low) * (double(k) / double(kParts)));
-            }
-            argument_at(offsets_);
-            for (size_t m = 0; m < brackets_.size(); ++m) {
-                Bracket& b = brackets_[m];
-                const double *at = &offsets_[m * (kParts - 1)], *found = &terms_[m * (kParts - 1)];
-                int64_t k = 0;
-                while (k < kParts - 1 && (found[k] > 0) == (b.at_low > 0)) ++k;
-                const Bracket part{k == 0 ? b.low : at[k - 1], k == kParts - 1 ? b.high : at[k], k == 0 ? b.at_low : found[k - 1],
-                                   k == kParts - 1 ? b.at_high : found[k]};
-                b = part;
-            }
-        }
-        for (const Bracket& b : brackets_) {
-            const double part = b.at_low / (b.at_low - b.at_high);
-            edges_.push_back(b.low + (b.high - b.low) * (part == part ? clamp(part, 0.0, 1.0) : 0.0));
-        }
+            return terms_.data();
+        });
+        edges_.insert(edges_.end(), found.begin(), found.end());
         join_edges();
     }
 
@@ -320,7 +285,7 @@ private:
         size_t first, last;
         find_range(&first, &last);
         place_panels(first, last);
-        if (call_.crossings) find_crossings();
+        if (call_.crossings) add_crossings();
         if (!find_terms(panels_)) return false;
         double value = 0, size = 0, error = 0, noise = 0;
         found_.clear();
@@ -333,7 +298,9 @@ private:
         double beyond[2] = {0, 0};
         if (!panels_.empty()) beyond[0] = std::fabs(terms_.front()) / rule_.outermost, beyond[1] = std::fabs(terms_.back()) / rule_.outermost;
         const double allowed = rule_.enough * std::max(std::fabs(value), 1e-2 * size);
-        if (split(allowed, {beyond[0] > rule_.enough * size, beyond[1] > rule_.enough * size}, &value, &error)) {
+        const bool some_left = split(allowed, {beyond[0] > rule_.enough * size, beyond[1] > rule_.enough * size}, &value, &error);
+        find_surroundings();
+        if (some_left) {
             if (!refine(allowed, &value, &error)) return false;
             beyond[0] = beyond[1] = 0;
         }
@@ -386,8 +353,7 @@ private:
             for (size_t k = 0; k < next_.size(); ++k) found_.push_back(over_panel(&terms_[k * kOrder]));
             const bool over = turn == rounds - 1 || panels_.size() > most;
             size_t kept = 0;
-            std::vector<Panel>& again = again_;
-            again.clear();
+            again_.clear();
             for (const Panel& panel : panels_) {
                 double sum = 0;
                 int64_t bad = 0;
@@ -398,14 +364,14 @@ private:
                     const Found& part = found_[kept];
                     if (!over && helps && part.error > allowed && next_[kept].high > next_[kept].low) {
                         next_[kept].before = part.error;
-                        again.push_back(next_[kept]);
+                        again_.push_back(next_[kept]);
                     } else {
                         accepted_.push_back(next_[kept]);
                         *value += part.value, *error += part.error;
                     }
                 }
             }
-            panels_.swap(again);
+            panels_.swap(again_);
         }
         return true;
     }

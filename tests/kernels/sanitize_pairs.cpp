@@ -271,25 +271,35 @@ IntegralRule make_rule() {
     return rule;
 }
 
-// Integrals of e^(-(y - m)^2/2), or with a corner e^-|y - m|, and their slopes by m; the plain program fails below m if asked to.
-void run_integral(bool corner, bool plain_fails, bool told, int64_t count, int64_t threads) {
+// Integrals of e^(-(y - m)^2/2), or with a corner e^-|y - m|, or with the sign of y - m, which jumps, and their slopes by m; the
+// plain program fails below m if asked to.
+struct Shape {
+    bool corner, jump, plain_fails, told, crossings;
+};
+
+void run_integral(Shape shape, int64_t count, int64_t threads) {
+    const auto [corner, jump, plain_fails, told, crossings] = shape;
     static const IntegralRule rule = make_rule();
     const auto op = [](const char* name) { return kullback_program_opcode(name); };
-    // Registers: m, y, log weight, a constant, then y - m, its size, the logarithm, the term, a root, two products.
+    // Registers: m, y, log weight, a constant, then y - m, its size, the logarithm, the term, a root, two products, and with the sign
+    // the term and its derivatives by m and y.
     std::vector<int32_t> code{op("sub"), 1, 2, 4, 1, 0};
     if (corner) code.insert(code.end(), {op("abs"), 1, 1, 5, 4});
     else code.insert(code.end(), {op("mul"), 1, 2, 5, 4, 4});
     code.insert(code.end(), {op("mul"), 1, 2, 6, 5, 3, op("add"), 1, 2, 7, 6, 2, op("exp"), 1, 1, 8, 7, op("sqrt"), 1, 1, 9, 4});
     code.insert(code.end(), {op("mul"), 1, 2, 10, 9, 8, op("mul"), 1, 2, 11, 4, 8});
+    code.insert(code.end(), {op("sign"), 1, 1, 12, 4, op("mul"), 1, 2, 13, 12, 8, op("mul"), 1, 2, 14, 12, 11, op("neg"), 1, 1, 15, 14});
     const std::vector<double> constants{corner ? -1.0 : -0.5};
-    const std::vector<int64_t> size = pack(3, 12, constants, code, {6, 4}), careful = pack(3, 12, constants, code, {8, 8});
-    const std::vector<int64_t> plain = pack(3, 12, constants, code, {plain_fails ? 10 : 8, 8}), slopes = pack(3, 12, constants, code, {11});
+    const int64_t term = jump ? 13 : 8;
+    const std::vector<int64_t> size = pack(3, 16, constants, code, {6, 4}), careful = pack(3, 16, constants, code, {term, 8});
+    const std::vector<int64_t> plain = pack(3, 16, constants, code, {plain_fails ? 10 : term, 8});
+    const std::vector<int64_t> slopes = jump ? pack(3, 16, constants, code, {14, 15, 13}) : pack(3, 16, constants, code, {11});
     const auto placed = [](const std::vector<int64_t>& words) { return Placed{reinterpret_cast<const Program*>(words.data()), {5}}; };
     for (const auto* words : {&size, &careful, &plain, &slopes}) {
         expect(kullback_program_check(reinterpret_cast<const Program*>(words->data())) == 0, "the program of an integral");
     }
     // Two marks and their widths, a kink, and m.
-    std::vector<double> table(size_t(6 * count)), results(size_t(kIntegralResults * count)), slope_results(static_cast<size_t>(count));
+    std::vector<double> table(size_t(6 * count)), results(size_t(kIntegralResults * count)), slope_results(static_cast<size_t>(2 * count));
     std::vector<int64_t> elements;
     for (int64_t i = 0; i < count; ++i) {
         const double m = i == count - 1 ? std::nan("") : double(i) / 7 - 2;
@@ -297,16 +307,18 @@ void run_integral(bool corner, bool plain_fails, bool told, int64_t count, int64
         for (int64_t k = 0; k < 6; ++k) table[size_t(k * count + i)] = column[k];
         elements.push_back(count - 1 - i);
     }
-    const IntegralCall call{&rule, placed(size), placed(plain), placed(careful), placed(slopes), table.data(), count, 2, 1,
-                            elements.data(), count, 1, 1, threads, results.data(), slope_results.data()};
+    const IntegralCall call{&rule, placed(size), placed(plain), placed(careful), placed(slopes), table.data(), count, 2, 1, jump,
+                            elements.data(), count, 1, crossings, 1, threads, results.data(), slope_results.data()};
     expect(kullback_integral_run(&call) == 0, "integral");
     expect(results[size_t(4 * count)] == double(IntegralState::unforeseen), "no integral at NaN");
     // The nodes of a panel do not see a corner next to its edge that nobody told of.
-    const double tolerance = corner && !told ? 1e-7 : 1e-10;
+    const double tolerance = corner && !told && !crossings ? 1e-7 : 1e-10;
     for (int64_t i = 1; i < count; ++i) {
-        const double truth = corner ? 2 : 2.5066282746310002, error = results[size_t(2 * count + i)];
+        const double truth = jump ? 0 : corner ? 2 : 2.5066282746310002, error = results[size_t(2 * count + i)];
         expect(std::fabs(results[size_t(i)] - truth) <= tolerance && error <= 1e-9, "the integral");
-        expect(std::fabs(slope_results[size_t(i)]) <= tolerance, "its slope");
+        // At m the term with the sign goes from -1 to 1: what is lost by the integral of slopes is what the jump adds.
+        expect(std::fabs(slope_results[size_t(i)] - (jump ? 2 : 0)) <= tolerance, "its slope");
+        expect(!jump || std::fabs(slope_results[size_t(count + i)] + 2) <= tolerance, "its jump");
         expect(results[size_t(4 * count + i)] == double(plain_fails ? IntegralState::careful : IntegralState::plain), "its state");
     }
 }
@@ -343,9 +355,11 @@ int main() {
     run_programs();
     for (const int64_t count : {2, 9, 67}) {
         for (const bool corner : {false, true}) {
-            run_integral(corner, false, true, count, 2);
-            run_integral(corner, true, false, count, 1);
+            run_integral({corner, false, false, true, false}, count, 2);
+            run_integral({corner, false, true, false, false}, count, 1);
+            run_integral({corner, false, false, false, true}, count, 2);
         }
+        run_integral({false, true, false, true, false}, count, 2);
     }
     expect(kullback_integral_run(nullptr) == 1 && kullback_pair_together(nullptr) == 1, "refuses nothing");
     PairCall wrong{};

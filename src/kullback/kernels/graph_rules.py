@@ -91,6 +91,11 @@ def _sinh(g: Graph, x: int) -> int:
     return g.add("mul", g.add("sign", x), g.add("mul", g.add("number", 0.5), g.add("add", t, share)))
 
 
+def _cosh(g: Graph, x: int) -> int:
+    growth = g.add("exp", g.add("abs", x))
+    return g.add("mul", g.add("number", 0.5), g.add("add", growth, g.add("reciprocal", growth)))
+
+
 def _tanh(g: Graph, x: int) -> int:
     """−t/(t + 2) with the sign of x, t = e^(−2|x|) − 1."""
     t = g.add("expm1", g.add("mul", g.add("number", -2.0), g.add("abs", x)))
@@ -165,6 +170,7 @@ RULES: dict[str, Callable[..., int]] = {
     "softplus_backward": _softplus_backward,
     "sinh": _sinh,
     "asinh": _asinh,
+    "cosh": _cosh,
     "tanh": _tanh,
     "tanh_backward": _tanh_backward,
     "copysign": _copysign,

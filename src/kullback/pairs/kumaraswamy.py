@@ -115,7 +115,7 @@ def _digamma_rise(b: Tensor) -> Tensor:
     method="integral",
     source="−E log(q/p) over logit(xᵃ), E log x and E log(1−xᵃ) in closed form; near equality E φ(log q/p)",
 )
-@functools.partial(programs_first, up_to=16)
+@functools.partial(programs_first, slopes=True)
 def kl_kumaraswamy_beta(p: Kumaraswamy, q: Beta) -> tuple[Tensor, Tensor]:
     """See the head of this file; the error is estimated from Gauss's nodes among Kronrod's."""
     given = [*read(p, "concentration1", "concentration0"), *read(q, "concentration1", "concentration0")]

@@ -19,7 +19,7 @@ from kullback._core.shapes import joint_shape
 from kullback.pairs import count_sums, univariate
 from kullback.pairs.counting import WINDOW
 from kullback.pairs.densities.count_mixture import countable
-from kullback.pairs.densities.parameter_table import is_followed
+from kullback.pairs.densities.parameter_table import Again, is_followed
 from kullback.pairs.portions import Cut
 from kullback.pairs.visible import hidden
 
@@ -30,25 +30,28 @@ Formula = Callable[[Any, Any], Answer]
 _SURE, _FAR = 1e-11, 40.0
 
 
-def programs_first(formula: Formula, *, up_to: float = math.inf) -> Formula:
+def programs_first(formula: Formula, *, up_to: float = math.inf, slopes: bool = False) -> Formula:
     """The formula, asked only where derivatives are wanted and for the elements of which programs are not sure.
 
     Args:
         formula: Value and error.
         up_to: Of more elements the formula is asked at once.
+        slopes: Whether programs are asked for derivatives, too: the formula's are no better than its values, which hold
+            ten digits next to equality only.
     """
 
     @functools.wraps(formula)
     def answer(p: Distribution, q: Distribution) -> Answer:
         shape = joint_shape(p.batch_shape, q.batch_shape)
         found = None
-        if not hidden() and shape.numel() <= up_to and not is_followed(p, q):
-            found = _by_programs(p, q)
+        if not hidden() and shape.numel() <= up_to and (slopes or not is_followed(p, q)):
+            found = _by_programs(p, q, (lambda p, q: formula(p, q)[0]) if slopes else None)
         if found is None:
             return formula(p, q)
         value, error, lost = found
         # Infinite are only laws of counts of which q lacks one, or densities by comparison of parameters.
-        unsure = lost | ~(error <= _SURE * value) | ((value > _FAR) & value.isfinite())
+        known = value.detach()
+        unsure = lost | ~(error <= _SURE * known) | ((known > _FAR) & known.isfinite())
         if bool(unsure.any()):
             of_p, of_q = Cut.of(p, shape), Cut.of(q, shape)
             if bool(unsure.all()) or of_p is None or of_q is None:
@@ -61,5 +64,5 @@ def programs_first(formula: Formula, *, up_to: float = math.inf) -> Formula:
     return answer
 
 
-def _by_programs(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor, Tensor] | None:
-    return count_sums.by_programs(p, q, WINDOW) if countable(p) else univariate.by_programs(p, q)
+def _by_programs(p: Distribution, q: Distribution, again: Again | None) -> tuple[Tensor, Tensor, Tensor] | None:
+    return count_sums.by_programs(p, q, WINDOW, again) if countable(p) else univariate.by_programs(p, q, again)

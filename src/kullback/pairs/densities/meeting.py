@@ -50,13 +50,7 @@ def seen_from(
 
 def everywhere(law: Law, other: Law) -> Law:
     """The law with a density on the whole line; its ends are kinks for a law that reaches beyond them."""
-    beyond = [(law.lower, 1.0, less(other.lower, law.lower)), (law.upper, -1.0, less(law.upper, other.upper))]
-    # Ends that are parameters are left in: such a density may be a constant that knows nothing of the nodes.
-    ends = [
-        (_as_tensor(end, law), sign)
-        for end, sign, reached in beyond
-        if _is_somewhere(end) and ((law.moving and isinstance(end, Tensor)) or _anywhere(reached))
-    ]
+    ends = inner_ends(law, other)
     if not ends:
         return law
 
@@ -73,6 +67,17 @@ def everywhere(law: Law, other: Law) -> Law:
     # One at infinity would be the edge of no panel, and its coordinate has no derivative.
     kinks = (*law.kinks, *(torch.where(end.isfinite(), end, 0.0) for end, _ in ends))
     return law._replace(log_density=log_density, kinks=kinks, marks=[*law.marks, *marks])
+
+
+def inner_ends(law: Law, other: Law) -> list[tuple[Tensor, float]]:
+    """The ends of a law beyond which the other may reach, with the sign that leads inside."""
+    beyond = [(law.lower, 1.0, less(other.lower, law.lower)), (law.upper, -1.0, less(law.upper, other.upper))]
+    # Ends that are parameters are left in: such a density may be a constant that knows nothing of the nodes.
+    return [
+        (_as_tensor(end, law), sign)
+        for end, sign, reached in beyond
+        if _is_somewhere(end) and ((law.moving and isinstance(end, Tensor)) or _anywhere(reached))
+    ]
 
 
 def _mark_at(end: Tensor) -> Mark:

@@ -15,7 +15,8 @@ from torch.distributions import Distribution, MixtureSameFamily
 from kullback.kernels.graph import Graph
 from kullback.kernels.levels import is_plain
 from kullback.kernels.program import MOST
-from kullback.pairs.densities.sides import Get
+from kullback.pairs.densities.shares import log_shares
+from kullback.pairs.densities.sides import Get, ShareOf
 from kullback.pairs.densities.watch import cut
 from kullback.pairs.parameters import made, tensors_of, working
 
@@ -60,7 +61,8 @@ class ParameterTable:
         """The rows for two objects; None if their parameters are not ordinary tensors."""
         sides = p, q, p
         wanted = range(len(self._inputs)) if self._followed else self._used
-        read = {k: self._inputs[k][1](sides[self._inputs[k][0]]) for k in wanted}
+        shares: dict[int, Tensor] = {}
+        read = {k: _read(sides[self._inputs[k][0]], self._inputs[k][1], shares) for k in wanted}
         if not all(is_plain(tensor) for tensor in read.values()):
             return None
         components = 1
@@ -80,6 +82,16 @@ class ParameterTable:
             program.run(table.dtype, 1, count, operands, outputs)
             begin += program.outputs * step
         return Filled(table, list(flat.values()) if self._followed else (), components)
+
+
+def _read(law: Distribution, get: Get, shares: dict[int, Tensor]) -> Tensor:
+    """What a law has for an input; its log-shares are found once for all components."""
+    if not isinstance(get, ShareOf):
+        return get(law)
+    assert isinstance(law, MixtureSameFamily)
+    if id(law) not in shares:
+        shares[id(law)] = log_shares(law)
+    return get.among(shares[id(law)])
 
 
 def is_followed(p: Distribution, q: Distribution) -> bool:

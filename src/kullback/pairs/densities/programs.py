@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.distributions import Distribution, MixtureSameFamily, TransformedDistribution
 from torch.distributions.transforms import Transform, _InverseTransform
 
+from kullback._core.shapes import joint_shape
 from kullback.integrate.recorded import Found, Placed, RecordedIntegral
 from kullback.kernels import native
 from kullback.kernels.program import TooLargeError
@@ -23,7 +24,7 @@ from kullback.kernels.recorder import LENGTH, RefusedError
 from kullback.pairs.densities.describe import in_family
 from kullback.pairs.densities.inclusion import outside, same_ends
 from kullback.pairs.densities.log_ratio import close_ratio, ratio_of
-from kullback.pairs.densities.meeting import everywhere
+from kullback.pairs.densities.meeting import everywhere, inner_ends
 from kullback.pairs.densities.nesting import as_mixture
 from kullback.pairs.densities.parameter_table import Filled, ParameterTable
 from kullback.pairs.densities.placing import Pieces, Sample, evaluate, located
@@ -36,8 +37,9 @@ from kullback.pairs.parameters import gives_logits, recordable
 Integrand = Callable[[Sample], Tensor]
 # How many times in a row a plain form must have failed at least before it is not tried any more.
 _MEMORY = 8
-# Structures with numbers in them are recorded when they were seen this often, and not more of them than this.
-_RARE, _MOST_SIGHTS = 4, 256
+# Structures with numbers in them are recorded when they were seen this often, so many elements counting as one more
+# sight, and not more of them than this.
+_RARE, _MANY, _MOST_SIGHTS = 4, 64, 256
 
 
 class Layout(NamedTuple):
@@ -128,9 +130,13 @@ class Programs:
             sizes, argument = log_size(sample), _argument(sample)
             careful = _terms(sample, integrand)
             # At an end of q inside p's support the integrand jumps.
-            jumps = len(other.kinks) - len(laws[1].kinks) if followed else 0
+            ends = inner_ends(laws[1], laws[0]) if followed and setting.beyond else []
+            jumps = len(ends)
             slopes = watch.slopes(careful[0], [*leaves, y] if jumps else leaves) if followed else None
-            moves = [watch.slopes(kink, leaves) for kink in (kinks[-jumps:] if jumps else ())]
+            moves = [
+                watch.slopes(torch.where(end.isfinite(), kink, kink.detach()), leaves)
+                for (end, _), kink in zip(ends, kinks[len(kinks) - jumps :], strict=True)
+            ]
             in_general = list(watch.guards)
             watch.optimistic = True
             plain = _terms(evaluate(pieces, y, weight), integrand)
@@ -148,8 +154,7 @@ class Programs:
                 slopes.append(_firsts(watch, careful)[0])
             if slopes is not None:
                 parts.append(Split(graph, guarded(graph, slopes, in_general), at))
-        self._lead = 0
-        self._facts = len(facts)
+        self._lead, self._facts = 0, len(facts)
         needs = list(dict.fromkeys(node for part in parts for node in part.needs))
         place = {n: self._facts + i for i, n in enumerate(needs)}
         placed = [Placed(part.program, [place[node] for node in part.needs]) for part in parts]
@@ -260,11 +265,11 @@ class Constant(NamedTuple):
 _sights: dict[tuple[object, ...], int] = {}
 
 
-def _worthwhile(key: tuple[object, ...]) -> bool:
+def _worthwhile(key: tuple[object, ...], elements: int) -> bool:
     """Whether a structure with numbers of its own has been seen often enough; a recording costs dozens of integrals."""
     if len(_sights) >= _MOST_SIGHTS and key not in _sights:
         return False
-    _sights[key] = _sights.get(key, 0) + 1
+    _sights[key] = _sights.get(key, 0) + 1 + elements // _MANY
     return _sights[key] > _RARE
 
 
@@ -290,7 +295,7 @@ def programs_for(
     if key not in _known:
         if not recordable(p, q):
             return None
-        if "Constant(" in repr(key) and not _worthwhile(key):
+        if "Constant(" in repr(key) and not _worthwhile(key, joint_shape(p.batch_shape, q.batch_shape).numel()):
             return None
         try:
             with torch.inference_mode(mode=False):

@@ -67,7 +67,7 @@ class MixedSide:
             if any(leaf.dim() > 1 for leaf in part.leaves):
                 raise RefusedError("a component with vectors for parameters")
             self.leaves += [*part.leaves, share]
-            self.getters += [*(_OfComponent(get, k) for get in part.getters), _ShareOf(k)]
+            self.getters += [*(_OfComponent(get, k) for get in part.getters), ShareOf(k)]
 
     def describe(self, lift: Lift) -> Law:
         """What integrals see."""
@@ -89,7 +89,7 @@ class OneOf:
         part = Side(_one(mixture.component_distribution, 0))
         self._part, self.log_share = part, _leaf(0.0)
         self.leaves = [*part.leaves, self.log_share]
-        self.getters: list[Get] = [*(_OfComponent(get, None) for get in part.getters), _ShareOf(None)]
+        self.getters: list[Get] = [*(_OfComponent(get, None) for get in part.getters), ShareOf(None)]
 
     def describe(self, lift: Lift) -> Law:
         """What integrals see."""
@@ -141,13 +141,17 @@ class _OfComponent:
         return tensor if self._k is None or not tensor.dim() else tensor.select(-1, self._k)
 
 
-class _ShareOf:
+class ShareOf:
     """The log-share of a component, or of all of them along the last dimension."""
 
     def __init__(self, k: int | None) -> None:
         self._k = k
 
     def __call__(self, mixture: Distribution) -> Tensor:
+        """Of a mixture."""
         assert isinstance(mixture, MixtureSameFamily)
-        shares = log_shares(mixture)
+        return self.among(log_shares(mixture))
+
+    def among(self, shares: Tensor) -> Tensor:
+        """The same of all log-shares."""
         return shares if self._k is None else shares.select(-1, self._k)

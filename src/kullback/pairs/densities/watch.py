@@ -78,6 +78,8 @@ class Watch(Recorder, Assuming):  # type: ignore[no-untyped-call]
 
     def slopes(self, value: Tensor, leaves: Sequence[Tensor]) -> list[int]:
         """The derivatives of a value by every column of the leaves."""
+        if not value.requires_grad:
+            return [self.graph.add("number", 0.0)] * sum(leaf.shape[1] if leaf.dim() == 2 else 1 for leaf in leaves)
         weight = torch.ones_like(value)
         total = self.run_unseen(_dot, value, weight)
         found = torch.autograd.grad(total, leaves, allow_unused=True, retain_graph=True)

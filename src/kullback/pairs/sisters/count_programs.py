@@ -87,8 +87,8 @@ def summed(p: Distribution, q: Distribution, summand: Summand, close: float, aga
         if type(p) is type(q):
             lost = lost | (value < close)
         if slopes is not None:
-            lost = lost | slopes.isnan().any(0)
+            lost = lost | ~slopes.isfinite().all(0)
             slopes = torch.where(lost, 0.0, slopes)
-    if slopes is not None and not bool(lost.all()):
+    if slopes is not None:
         value = Attached(filled, slopes, (p, q), again).to(value)
     return Known(value, lost, torch.zeros_like(lost))

@@ -13,6 +13,7 @@ from kullback.pairs.counting import sum_over
 from kullback.pairs.densities import describable
 from kullback.pairs.densities.count_mixture import countable
 from kullback.pairs.densities.expectation import Pieces, Sample, integral_over, pieces_of
+from kullback.pairs.densities.inclusion import outside
 from kullback.pairs.densities.programs import Setting
 from kullback.pairs.dispatch import answer as kl_answer
 from kullback.pairs.dispatch import check_pair
@@ -21,7 +22,7 @@ from kullback.pairs.portions import in_portions
 from kullback.pairs.sisters.entropies import formula_for
 from kullback.pairs.sisters.expected import Asked, completed, expected
 from kullback.pairs.undefined import marked
-from kullback.pairs.univariate import size_of_p
+from kullback.pairs.univariate import first_order, size_of_p
 from kullback.pairs.visible import hidden
 
 
@@ -33,10 +34,25 @@ def entropy(p: Distribution) -> Tensor:
 def cross_entropy(p: Distribution, q: Distribution) -> Tensor:
     """−E_p log q = H(p) + KL(p ‖ q)."""
     shape = check_pair(p, q)
+    # Two integrals are one where neither is known by formula.
+    two = formula_for(p) is None and describable(p) and describable(q) and not hidden()
+    value = in_portions(_cross_by_integral, p, q) if two else _cross(p, q)
+    return marked(value, p, q).to(result_dtype(p, q)).expand(shape)
+
+
+def _cross(p: Distribution, q: Distribution) -> Tensor:
     entropy, divergence = _entropy(p, "cross_entropy"), kl_answer(p, q)[0]
     # An infinite element has no gradient, and the entropy of p would bring one.
-    value = marked(torch.where(divergence.isinf(), 0.0, entropy) + divergence, p, q)
-    return value.to(result_dtype(p, q)).expand(shape)
+    return torch.where(divergence.isinf(), 0.0, entropy) + divergence
+
+
+def _cross_by_integral(p: Distribution, q: Distribution) -> Tensor:
+    known = expected(p, q, _CROSS, None, -math.inf)
+    if known is None:
+        return _cross(p, q)
+    lost = known.lost | (known.value.detach().abs() > _HUGE)
+    value = torch.where(known.extreme, math.inf, torch.where(lost, 0.0, known.value))
+    return completed(known._replace(value=value, lost=lost), _cross, p, q)
 
 
 def _entropy(p: Distribution, name: str) -> Tensor:
@@ -82,4 +98,11 @@ def _nowhere(pieces: Pieces) -> bool:
     return False
 
 
+def _surprise_at_q(sample: Sample) -> Tensor:
+    return first_order(sample._replace(log_p=torch.zeros_like(sample.log_p)))
+
+
+# Beyond this only logarithms tell a number from infinity.
+_HUGE = 1e290
+_CROSS = Asked(_surprise_at_q, size_of_p, Setting(outside), _cross, follow_q=False)
 _ASKED = Asked(_surprise, size_of_p, Setting(_nowhere), _by_operations, follow_q=False)

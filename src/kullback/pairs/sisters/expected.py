@@ -71,8 +71,8 @@ class _Part(NamedTuple):
         slopes = self.slopes
         if slopes is not None and other.slopes is not None:
             slopes = torch.where(_columns(where, self.filled), other.slopes, slopes)
-        found = [torch.where(where, b, a) for a, b in zip(self[:4], other[:4], strict=True)]
-        return _Part(*found, self.extreme, slopes, self.filled)
+        value, size, error, lost = (torch.where(where, b, a) for a, b in zip(self[:4], other[:4], strict=True))
+        return _Part(value, size, error, lost, self.extreme, slopes, self.filled)
 
 
 def expected(p: Distribution, q: Distribution, over_p: Asked, over_q: Asked | None, close: float) -> Known | None:
@@ -88,31 +88,32 @@ def expected(p: Distribution, q: Distribution, over_p: Asked, over_q: Asked | No
     asked = [(p, q, over_p), *([] if over_q is None else [(q, p, over_q)])]
     if 0 in joint_shape(p.batch_shape, q.batch_shape):
         return None
+    followed = is_followed(p, q)
     parts = list[_Part | None]()
     for one in asked:
         # Where the first need not be asked, nor need the second.
         only = ~parts[0].extreme if parts and parts[0] is not None else None
-        parts.append(_integrated(*one, closely=False, only=only))
+        parts.append(_integrated(*one, closely=False, followed=followed, only=only))
     whole = _sum_of(parts)
     if whole is None:
         return None
     near = ~whole.lost & ~whole.extreme & (whole.value < close)
     if closable(p, q) and bool(near.any()):
-        finer = [_integrated(*one, closely=True, only=near) for one in asked]
+        finer = [_integrated(*one, closely=True, followed=followed, only=near) for one in asked]
         if any(part is None for part in finer):
             whole = whole._replace(lost=whole.lost | near)
         else:
             pairs = zip(parts, finer, strict=True)
             parts = [a if a is None or b is None else a.replaced(b, near) for a, b in pairs]
             whole = _sum_of(parts) or whole
-    if not is_followed(p, q) or bool(whole.lost.all()):
+    if not followed:
         return whole
     value = torch.zeros_like(whole.value)
-    for (own, other, one), part in zip(asked, parts, strict=True):
+    for (own, other, question), part in zip(asked, parts, strict=True):
         assert part is not None
         assert part.slopes is not None
         slopes = torch.where(_columns(whole.lost | whole.extreme, part.filled), 0.0, part.slopes)
-        value = value + Attached(part.filled, slopes, (own, other), one.again).to(part.value)
+        value = value + Attached(part.filled, slopes, (own, other), question.again).to(part.value)
     return whole._replace(value=value)
 
 
@@ -127,9 +128,10 @@ def _sum_of(parts: list[_Part | None]) -> Known | None:
     return Known(value, lost | ~(extreme | (error <= _SURE * size)), extreme)
 
 
-def _integrated(p: Distribution, q: Distribution, asked: Asked, *, closely: bool, only: Tensor | None) -> _Part | None:
+def _integrated(
+    p: Distribution, q: Distribution, asked: Asked, *, closely: bool, followed: bool, only: Tensor | None
+) -> _Part | None:
     """The integral over p of all elements, or only of some; None where there are no programs."""
-    followed = is_followed(p, q)
     programs = programs_for(
         *(p, q, asked.integrand, asked.log_size),
         follow_q=asked.follow_q,
@@ -158,9 +160,9 @@ def _integrated(p: Distribution, q: Distribution, asked: Asked, *, closely: bool
         gone = is_lost(found)
         if slopes is not None and found.slopes is not None:
             slopes = slopes.index_copy(1, _columns(wanted, filled).nonzero().squeeze(-1), found.slopes)
-        numbers = [zero.index_copy(0, index, part) for part in found[:3]]
+        value, size, error = (zero.index_copy(0, index, part) for part in found[:3])
         lost = lost.index_copy(0, index, gone)
-        return _Part(*numbers, lost, extreme, _kept(slopes, lost, filled), filled)
+        return _Part(value, size, error, lost, extreme, _kept(slopes, lost, filled), filled)
 
 
 def _kept(slopes: Tensor | None, lost: Tensor, filled: Filled) -> Tensor | None:
