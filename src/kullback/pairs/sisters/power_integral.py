@@ -38,10 +38,15 @@ _BEYOND = 700.0
 def renyi_by_integral(p: Distribution, q: Distribution, alpha: float) -> Tensor:
     """log(S)/(α−1) for 0 < α < ∞ other than 1; orders below ½ from the exchanged pair, which keeps a ≥ −½."""
     if alpha < 0.5:
-        return alpha / (1 - alpha) * renyi_by_integral(q, p, 1 - alpha)
-    a = alpha - 1
+        # 1 − α would be rounded, and the order less 1, which is −α, with it.
+        return alpha / (1 - alpha) * _power(q, p, -alpha)
+    return _power(p, q, alpha - 1)
+
+
+def _power(p: Distribution, q: Distribution, a: float) -> Tensor:
+    """log(S)/a."""
     pieces = seen_from(p, q)
-    infinite = torch.as_tensor(diverges(pieces, alpha) if a > 0 else disjoint(pieces))
+    infinite = torch.as_tensor(diverges(pieces, 1 + a) if a > 0 else disjoint(pieces))
     if surely(infinite):
         return infinite_everywhere(p, q)
     if hidden() or infinite.ndim == 0 or not bool(infinite.any()):

@@ -100,6 +100,10 @@ def power_term(log_weight: Tensor, r: Tensor, a: float, log_share: Term = even_s
     close = weight * (expm1mx(-inner) + expm1mx(a * inner) / a) * torch.exp(log_share(inner))
     outer = torch.where(wide, r, _WIDE).clamp(-FARTHEST, FARTHEST)
     share = log_share(outer)
-    power = torch.exp((log_weight + a * outer + share).clamp_max(_BEYOND))
-    apart = weight * torch.exp(share - outer) - weight * torch.exp(share) * (1 + 1 / a) + power / a
+    mass = weight * torch.exp(share)
+    # Next to order 1 the ratio's power is next to 1, however large the ratio.
+    little = (a * outer).abs() < 1
+    growth = mass * expm1(torch.where(little, a * outer, 0.0))
+    power = torch.exp((log_weight + torch.where(little, 0.0, a * outer) + share).clamp_max(_BEYOND))
+    apart = weight * torch.exp(share - outer) - mass + torch.where(little, growth, power - mass) / a
     return torch.where(wide, apart, close)
