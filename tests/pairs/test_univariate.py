@@ -136,6 +136,46 @@ def test_narrow_against_wide_and_far_apart() -> None:
     assert value.item() == pytest.approx(want, rel=1e-13)
 
 
+# By mpmath.quad with 30 digits on pieces that follow the narrow law.
+NARROW = [
+    ("RelaxedBernoulli", {"temperature": 2.0**27, "logits": -3.0 * 2**24}, "Normal", {"loc": 0.5, "scale": 0.25},
+     {"kl": 17.7375613654593665}),
+    ("RelaxedBernoulli", {"temperature": 2.0**27, "logits": -3.0 * 2**24}, "Beta",
+     {"concentration1": 13.5, "concentration0": 15.125}, {"kl": 16.9020174097357452}),
+    ("LogNormal", {"loc": 1.0, "scale": 2.0**-26}, "Gumbel", {"loc": 1.0, "scale": 2.0},
+     {"p.loc": -0.216490289419926716}),
+    ("LogNormal", {"loc": 0.25, "scale": 0.75}, "Cauchy", {"loc": 1.25, "scale": 2.0**-26},
+     {"kl": 16.4603004928604306, "q.loc": 0.720154672293542370, "p.loc": 0.0998066198168244897}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("p", "params_p", "q", "params_q", "truth"), NARROW)
+def test_scales_a_hundred_million_apart(
+    p: str, params_p: dict[str, float], q: str, params_q: dict[str, float], truth: dict[str, float]
+) -> None:
+    given = {"p": tensors(params_p, grad=True), "q": tensors(params_q, grad=True)}
+    value = kl_divergence(make(p, given["p"]), make(q, given["q"]))
+    value.backward()
+    for name, want in truth.items():
+        side, _, parameter = name.partition(".")
+        got = value if name == "kl" else given[side][parameter].grad
+        assert got.item() == pytest.approx(want, rel=3e-11 if name == "kl" else GRADIENT)
+
+
+@pytest.mark.skipif("GeneralizedPareto" not in NAMES, reason="torch has no such law")
+def test_slope_of_a_shape_of_0() -> None:
+    """−log q = log σ + z + ξ(z − z²/2) + ξ²(z³/3 − z²/2) + …, whose moments under a uniform law are known."""
+    shape = torch.tensor(0.0, dtype=torch.float64, requires_grad=True)
+    p = d.Uniform(*torch.tensor([1.25, 3.75], dtype=torch.float64))
+    value = kl_divergence(p, d.GeneralizedPareto(*torch.tensor([0.25, 3.0], dtype=torch.float64), shape))
+    (slope,) = torch.autograd.grad(value, shape, create_graph=True)
+    low, high = 1.0 / 3, 3.5 / 3
+    moment = [(high ** (k + 1) - low ** (k + 1)) / (k + 1) / (high - low) for k in range(4)]
+    assert value.item() == pytest.approx(moment[1] + math.log(3.0 / 2.5), rel=1e-13)
+    assert slope.item() == pytest.approx(moment[1] - moment[2] / 2, rel=1e-12)
+    assert torch.autograd.grad(slope, shape)[0].item() == pytest.approx(2 * moment[3] / 3 - moment[2], rel=1e-10)
+
+
 def test_equal_laws_of_different_names() -> None:
     one = torch.tensor(1.0, dtype=torch.float64)
     scale = torch.tensor(0.7, dtype=torch.float64)

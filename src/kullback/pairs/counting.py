@@ -10,6 +10,7 @@ whose derivatives are differences of neighbouring counts. That costs the same fo
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -250,14 +251,18 @@ def _with_tail(
     last = torch.where(long, start + 4.0 * _HEAD, p.upper)
     stop = (last - _HEAD + 0.5).maximum(start + 1)
     between = long | (last - _HEAD + 0.5 > start)
+    # The second form is of the size of q, too, which may reach farther than p.
+    both = f is second_order
+    places = [(mean.detach(), width.detach()) for side in ((p, q) if both else (p,)) for mean, width in side.marks]
     if surely(long):
-        chart: Log | Logit = Log(start, torch.maximum(p.marks[0][0] - start, p.marks[0][1]).detach())
+        sizes = [torch.maximum(mean - start, width) for mean, width in places]
+        chart: Log | Logit = Log(start, functools.reduce(torch.maximum, sizes))
     else:
         chart = Logit(start, stop, stop - start, torch.zeros_like(start))
-    marks = [Mark(mean.detach(), width.detach()) for mean, width in p.marks]
+    marks = [Mark(mean, width) for mean, width in places]
     laws = [Law(chart, _density(side), start, stop, [], [], marks=marks) for side in (p, q)]
     frozen = not total.value.requires_grad
-    body = integral_over(Pieces(laws[0], laws[1], laws[0], None, frozen), f)
+    body = integral_over(Pieces(laws[0], laws[1], laws[0], None, frozen), f, follow_q=both)
     inner = torch.where(late.squeeze(-1), 0.0, _maclaurin(p, q, start, f))
     correction = inner - torch.where(long.squeeze(-1), 0.0, _maclaurin(p, q, stop, f))
     # The first term left out, for a law whose deviation at 512 is 22, and no law there is narrower.

@@ -143,12 +143,13 @@ class Log(NamedTuple):
 
 
 class Logit(NamedTuple):
-    """x = lower + width·σ(y + shift), for laws on an interval; `width` is its length."""
+    """x = lower + width·σ(y + shift), for laws on an interval; `width` is its length, `unit` says it is [0, 1]."""
 
     lower: Tensor
     upper: Tensor
     width: Tensor
     shift: Tensor
+    unit: bool = False
 
     def point(self, y: Tensor) -> Point:
         """The point at y."""
@@ -160,6 +161,7 @@ class Logit(NamedTuple):
             Distance(self.lower, self.width, above_log),
             Distance(self.upper, self.width, below_log),
             torch.log(self.width) + above_log + below_log,
+            odds=(self.shift, y) if self.unit else None,
         )
 
     def locate(self, mark: Mark) -> tuple[Tensor, Tensor]:

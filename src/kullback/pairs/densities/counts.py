@@ -29,6 +29,8 @@ _PLAIN = 1e5
 
 # Beyond this every float64 is a whole number.
 _WHOLE = 2.0**52
+# Products with a smaller chance, of log-odds beyond ±640, are not known to all digits, or are 0.
+_LEAST = 1e-278
 
 
 class LogPmf(Protocol):
@@ -74,6 +76,16 @@ def _excess(a: Tensor, b: Tensor, c: Tensor, d: Tensor, rest: Tensor | float = 0
     return plain + (exact - plain.detach())
 
 
+def _cost(x: Tensor, whole: Tensor, share: Tensor, log_share: Tensor, gap: Tensor | None) -> Tensor:
+    """The deviance of x from whole·share, by logarithms where the share has none but its logarithm."""
+    least = share < _LEAST
+    known = deviance(x, whole * torch.where(least, _LEAST, share), gap)
+    if at_most(_LEAST - share, 0.0):
+        return known
+    rare = x * (torch.log(x / whole) - torch.where(least, log_share, 0.0)) - x
+    return torch.where(least, rare, known)
+
+
 def describe_poisson(given: Given) -> CountLaw:
     """λᵏ·e^−λ/k!."""
     (rate,) = given.read("rate")
@@ -115,7 +127,7 @@ def describe_negative_binomial(given: Given) -> CountLaw:
     r = torch.where(count == 0, 1.0, count)
     inner = trial.inner()
     success, failure = inner.success(), inner.flip().success()
-    log_failure, rest = inner.flip().log_success(), stirling_rest(r)
+    log_success, log_failure, rest = inner.log_success(), inner.flip().log_success(), stirling_rest(r)
     mean = r * success / failure
     plain = at_most(mean + r, _PLAIN)
     centre = start = torch.zeros_like(mean)
@@ -130,7 +142,8 @@ def describe_negative_binomial(given: Given) -> CountLaw:
         n = some + r
         shift = some - centre if lost is None else (some - centre) + lost
         gap = None if plain else failure * shift + start
-        cost = deviance(some, n * success, gap) + deviance(r, n * failure, None if gap is None else -gap)
+        less = None if gap is None else -gap
+        cost = _cost(some, n, success, log_success, gap) + _cost(r, n, failure, log_failure, less)
         ends = (_LOG_TAU + torch.log(n) + torch.log(some) - torch.log(r)) / 2
         body = -cost - ends + stirling_rest(n) - stirling_rest(some) - rest
         value = torch.where(k > 0, body, r * log_failure)
@@ -162,7 +175,7 @@ def describe_binomial(given: Given) -> CountLaw:
         shift = hits - centre if lost is None else (hits - centre) + lost
         gap = None if plain else torch.where(middle, shift + start, 1 - 2 * success)
         less = None if gap is None else -gap
-        cost = deviance(hits, whole * success, gap) + deviance(misses, whole * failure, less)
+        cost = _cost(hits, whole, success, log_success, gap) + _cost(misses, whole, failure, log_failure, less)
         ends = (torch.log(whole) - torch.log(hits) - torch.log(misses) - _LOG_TAU) / 2
         body = ends - cost + rest - stirling_rest(hits) - stirling_rest(misses)
         value = torch.where(middle, body, torch.where(k == 0, n * log_failure, n * log_success))
@@ -190,12 +203,19 @@ def describe_bernoulli(given: Given) -> CountLaw:
 
 def describe_categorical(given: Given) -> CountLaw:
     """A table of probabilities of 0, …, K−1."""
+    # By their ratios to the largest, whose own probability is next to 1 when the others are next to nothing.
     if gives_logits(given.distribution):
-        table = torch.log_softmax(read(given.distribution, "logits")[0], dim=-1)
+        (logits,) = read(given.distribution, "logits")
+        largest = _first_largest(logits)
+        relative = logits - torch.where(largest, logits, 0.0).sum(-1, keepdim=True)
+        ratios = torch.exp(relative)
     else:
         (probs,) = read(given.distribution, "probs")
-        some = probs > 0
-        table = torch.where(some, torch.log(torch.where(some, probs, 1.0)), -math.inf)
+        largest, some = _first_largest(probs), probs > 0
+        ratios = probs / torch.where(largest, probs, 0.0).sum(-1, keepdim=True)
+        relative = torch.where(some, torch.log(torch.where(some, ratios, 1.0)), -math.inf)
+    rest = torch.where(largest, 0.0, ratios).sum(-1, keepdim=True)
+    table = torch.where(largest, 0.0, relative) - torch.log1p(rest)
     columns = [given.shaped(column) for column in table.unbind(-1)]
     size = len(columns)
     stacked = torch.cat(columns, dim=-1)
@@ -209,3 +229,9 @@ def describe_categorical(given: Given) -> CountLaw:
     index = torch.arange(size, dtype=stacked.dtype, device=stacked.device)
     upper = torch.where(stacked > -math.inf, index, 0.0).amax(-1, keepdim=True)
     return CountLaw(log_pmf, upper, [], size=size)
+
+
+def _first_largest(rows: Tensor) -> Tensor:
+    """Where the largest number of a row is, one place for each."""
+    place = rows.detach().argmax(-1, keepdim=True)
+    return torch.arange(rows.shape[-1], device=rows.device) == place

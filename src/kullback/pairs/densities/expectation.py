@@ -290,7 +290,9 @@ def log_size_of(sample: Sample, *, follow_q: bool) -> Tensor:
         level = level - drop
     log_size = torch.log1p((sample.log_p - level).abs())
     if drop is not None and log_drop is not None:
-        log_size = torch.maximum(log_size, torch.where(log_drop > 1, log_drop, torch.log1p(drop)))
+        # Of a drop with two parts the logarithm may know the one that has no number only.
+        known = torch.log1p(drop)
+        log_size = torch.maximum(log_size, torch.where(log_drop > 1, torch.maximum(known, log_drop), known))
     log_size = sample.log_weight + log_size
     if follow_q:
         log_size = torch.maximum(log_size, sample.log_weight - sample.log_p + sample.log_q.total())

@@ -117,10 +117,12 @@ def describe_log_normal(given: Given) -> Law:
     within = loc.clamp(-_REACH, _REACH)
     zero, centre = torch.zeros_like(loc), torch.exp(within)
     level = -torch.log(scale) - _HALF_LOG_TAU - within
+    # The nodes move with the location: it has no part in their offsets, not even one that cancels.
+    beyond = torch.where(loc.abs() > _REACH, within - loc, 0.0)
 
     def log_density(point: Point) -> LogDensity:
         u = point.log_above(zero, centre)
-        z = (u + (within - loc)) / scale
+        z = (u + beyond) / scale
         size = z.abs()
         log_drop = None if at_most(size, MODEST) else 2 * torch.log(size.clamp_min(1.0)) - _LN2
         return LogDensity(level - u, z * z / 2, log_drop)

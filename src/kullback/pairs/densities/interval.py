@@ -44,7 +44,7 @@ def describe_beta(given: Given) -> Law:
 
     def log_density(point: Point) -> LogDensity:
         above, below = point.log_above(zero, one), point.log_below(one, one)
-        return LogDensity(level - tilt(a, b, (above - below) - shift) - above - below)
+        return LogDensity(level - tilt(a, b, point.log_odds(shift, above, below)) - above - below)
 
     larger = torch.maximum(a, b)
     share = a / larger / (a / larger + b / larger)
@@ -52,7 +52,7 @@ def describe_beta(given: Given) -> Law:
     bulk = [Mark(torch.log(share), spread * (1 - share), lower=zero), _middle(zero)]
     lower, upper = [Tail(Kind.LOG, a)], [Tail(Kind.LOG, b)]
     marks = [Mark(zero, zero), Mark(one, zero)]
-    return Law(Logit(zero, one, one, shift), log_density, zero, one, lower, upper, marks=marks, bulk=bulk)
+    return Law(Logit(zero, one, one, shift, unit=True), log_density, zero, one, lower, upper, marks=marks, bulk=bulk)
 
 
 def describe_kumaraswamy(given: Given) -> Law:
@@ -90,7 +90,7 @@ def describe_continuous_bernoulli(given: Given) -> Law:
 
     log_place = -torch.log(size.clamp_min(2.0))
     bulk = [Mark(log_place, one, lower=zero), Mark(log_place, one, upper=one)]
-    return Law(Logit(zero, one, one, zero), log_density, zero, one, _FLAT, _FLAT, bulk=bulk)
+    return Law(Logit(zero, one, one, zero, unit=True), log_density, zero, one, _FLAT, _FLAT, bulk=bulk)
 
 
 def describe_relaxed_bernoulli(given: Given) -> Law:
@@ -101,12 +101,12 @@ def describe_relaxed_bernoulli(given: Given) -> Law:
 
     def log_density(point: Point) -> LogDensity:
         above, below = point.log_above(zero, one), point.log_below(one, one)
-        return LogDensity(level - logistic_drop(((above - below) - loc) / scale) - above - below)
+        return LogDensity(level - logistic_drop(point.log_odds(loc, above, below) / scale) - above - below)
 
     tails = [Tail(Kind.LOG, 1 / scale)]
     marks = [Mark(-softplus(-loc), scale * torch.sigmoid(-loc), lower=zero), _middle(zero)]
     marks += [Mark(zero, zero), Mark(one, zero)]
-    return Law(Logit(zero, one, one, loc), log_density, zero, one, tails, tails, marks=marks)
+    return Law(Logit(zero, one, one, loc, unit=True), log_density, zero, one, tails, tails, marks=marks)
 
 
 def describe_von_mises(given: Given) -> Law:

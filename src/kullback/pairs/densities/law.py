@@ -44,6 +44,7 @@ class Law(NamedTuple):
         marks: Where the logarithm of the density is singular, or nearly so, and on which scale.
         bulk: Where the mass lies, if there are no marks there already.
         kinks: Points at which the density has no derivative.
+        pole: Where a logarithm with poles beside the line is centred, and how far away they are, if there are any.
         moving: Whether the ends depend on parameters.
         inner: The law before the last map, if there is one and the chart is its chart followed by that map.
         unsure: Whether the tails are those of a map that is known by its values only, and not listed.
@@ -58,6 +59,7 @@ class Law(NamedTuple):
     marks: Sequence[Mark] = ()
     bulk: Sequence[Mark] = ()
     kinks: tuple[Tensor, ...] = ()
+    pole: Mark | None = None
     moving: bool = False
     inner: Law | None = None
     unsure: bool = False

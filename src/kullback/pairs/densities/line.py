@@ -57,7 +57,8 @@ def describe_cauchy(given: Given) -> Law:
         return LogDensity(level - log1p_square(*point.standard(loc, scale)))
 
     tails = [Tail(Kind.LOG, 1.0)]
-    return Law(Sinh(loc, scale), log_density, -math.inf, math.inf, tails, tails, marks=[Mark(loc, scale)])
+    mark = Mark(loc, scale)
+    return Law(Sinh(loc, scale), log_density, -math.inf, math.inf, tails, tails, marks=[mark], pole=mark)
 
 
 def describe_student_t(given: Given) -> Law:
@@ -70,9 +71,9 @@ def describe_student_t(given: Given) -> Law:
         return LogDensity(level - (df + 1) / 2 * log1p_square(*point.standard(loc, reach)))
 
     tails = [Tail(Kind.LOG, df)]
-    marks = [Mark(loc, reach)]
+    mark = Mark(loc, reach)
     bulk = [Mark(loc, torch.minimum(scale, reach))]
-    return Law(Sinh(loc, reach), log_density, -math.inf, math.inf, tails, tails, marks=marks, bulk=bulk)
+    return Law(Sinh(loc, reach), log_density, -math.inf, math.inf, tails, tails, marks=[mark], bulk=bulk, pole=mark)
 
 
 def describe_gumbel(given: Given) -> Law:

@@ -44,7 +44,9 @@ def describe_generalized_pareto(given: Given) -> Law:
     def log_density(point: Point) -> LogDensity:
         log_z = point.log_above(loc, scale)
         depth = pareto_depth(shape, log_z, point.log_below(end, reach))
-        grown = torch.where(even, torch.exp(log_z.clamp_max(CAP)), 0.0)
+        # (1/ξ + 1)·log(1 + ξz) = z + ξ(z − z²/2) + ξ²(z³/3 − z²/2) + …, which has a slope at ξ = 0.
+        z = torch.exp(torch.where(even, log_z, 0.0).clamp_max(CAP))
+        grown = torch.where(even, z + shape * (z - z * z / 2 + shape * (z * z * z / 3 - z * z / 2)), 0.0)
         return LogDensity(level - torch.where(even, 0.0, (1 + shape) * depth), grown, torch.where(even, log_z, 0.0))
 
     tails = [

@@ -22,6 +22,8 @@ _NARROWEST = 1e-280
 _BULK, _STEEPEST = 8.0, 80.0
 # Log-weights below this are 0, whatever they are multiplied with.
 NOWHERE = -1e13
+# In p's coordinate q's poles are close to the line below this.
+_CLOSE = 1e-2
 
 
 class Sample(NamedTuple):
@@ -82,7 +84,25 @@ class Pieces(NamedTuple):
 
     def kinks(self) -> list[Tensor]:
         """Coordinates at which a density has no derivative."""
-        return [self.over.chart.coordinate(kink) for kink in (*self.p.kinks, *self.q.kinks)]
+        found = [self.over.chart.coordinate(kink) for kink in (*self.p.kinks, *self.q.kinks)]
+        drift = self.drift() if found else None
+        return found if drift is None else [kink - drift for kink in found]
+
+    def drift(self) -> Tensor | None:
+        """0, with the derivatives of the place where q's poles are close to the line; None if they are not.
+
+        Nodes that move with them leave an integral over the whole line what it is. Held, they would know their
+        distances to a place that moves by a rounding of p's scale only, and a derivative is as large as its inverse.
+        """
+        pole = self.q.pole
+        if pole is None:
+            return None
+        chart = self.over.chart
+        at = chart.coordinate(pole.at)
+        if not (hidden() or at.requires_grad):
+            return None
+        width = chart.locate(Mark(pole.at.detach(), pole.width.detach()))[1][..., :1].detach()
+        return torch.where(width < _CLOSE, at - at.detach(), 0.0)
 
     def terms(self, f: Callable[[Sample], Tensor], at: Tensor, log_weight: Tensor) -> tuple[Tensor, Tensor]:
         """The integrand times the weight of its node, and the weight times |log p| + |level of log q|."""
@@ -124,7 +144,8 @@ class Problem(Protocol):
 
 def evaluate(pieces: Pieces, y: Tensor, log_weight: Tensor) -> Sample:
     """Both densities at nodes."""
-    point = pieces.over.chart.point(y)
+    drift = pieces.drift()
+    point = pieces.over.chart.point(y if drift is None else y + drift)
     log_p = pieces.p.log_density(point).total()
     mass = _log_mass(pieces.over, point, log_p if pieces.log_share is None else None)
     own = mass if pieces.log_share is None else mass + pieces.log_share

@@ -57,6 +57,7 @@ class Point(NamedTuple):
         below: The distance to an upper end.
         log_jacobian: log(dx/dy) for the coordinate y the point was made from.
         origin: The map that made the point, the point before it, and the log-slope of the map there.
+        odds: For a point between 0 and 1 two numbers whose sum is log(x/(1 − x)), the first a parameter.
     """
 
     centre: Offset | None
@@ -64,6 +65,7 @@ class Point(NamedTuple):
     below: Distance | None
     log_jacobian: Tensor
     origin: tuple[object, Point, Tensor] | None = None
+    odds: tuple[Tensor, Tensor] | None = None
 
     def standard(self, loc: Tensor, scale: Tensor) -> tuple[Tensor, Tensor | None]:
         """(x − loc)/scale, capped, and the logarithm of its size, which is exact where the size is large.
@@ -141,9 +143,20 @@ class Point(NamedTuple):
             nearer = torch.where(inside, log + torch.log1p(torch.where(inside, share, 0.0)), math.log(_TINY))
         return torch.where(apart, torch.logaddexp(torch.log(torch.where(apart, gap, 1.0)), log), nearer)
 
+    def log_odds(self, centre: Tensor, above: Tensor, below: Tensor) -> Tensor:
+        """log(x/(1 − x)) − centre of a point between 0 and 1 with these logarithms of its distances.
+
+        A law of the width 1e-8 is 1e-8 of them wide, which their difference would know to eight digits only.
+        """
+        if self.odds is None:
+            return (above - below) - centre
+        shift, rest = self.odds
+        return rest if shift is centre else rest + (shift - centre)
+
     def spread(self) -> Point:
         """The same points with a dimension for the components of a mixture before the last."""
-        return Point(*(_spread(part) for part in self[:4]))
+        found = Point(*(_spread(part) for part in self[:4]))
+        return found if self.odds is None else found._replace(odds=(_spread(self.odds[0]), _spread(self.odds[1])))
 
 
 def _spread(part: Offset | Distance | Tensor | None) -> Any:

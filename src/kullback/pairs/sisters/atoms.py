@@ -45,21 +45,33 @@ class Atoms(NamedTuple):
     def renyi(self, alpha: float) -> Tensor:
         """The divergence log(Σ p^α q^(1−α))/(α−1) and its limits; see `power_integral`."""
         if 0 < alpha < 0.5:
-            return alpha / (1 - alpha) * self.exchanged().renyi(1 - alpha)
+            # 1 − α would be rounded, and the order less 1, which is −α, with it.
+            return alpha / (1 - alpha) * self.exchanged()._power(-alpha)
+        if alpha == 0:
+            return self._missing()
+        if alpha == torch.inf:
+            in_p, in_q = self.log_p > -torch.inf, self.log_q > -torch.inf
+            outside = (in_p & ~in_q).any(-1)
+            most = torch.where(in_p & in_q, self.r, -torch.inf).amax(-1)
+            return torch.where(outside, torch.inf, torch.where(outside, 0.0, most).clamp_min(0.0))
+        return self._power(alpha - 1)
+
+    def _missing(self) -> Tensor:
+        """−log of what q has of the outcomes of p, by what it lacks while that is the smaller part."""
+        in_p, shared = self.log_p > -torch.inf, (self.log_p > -torch.inf) & (self.log_q > -torch.inf)
+        some = shared.any(-1)
+        lost = torch.where(in_p, 0.0, probability(self.log_q)).sum(-1)
+        little = lost.detach() < 0.5
+        near = -torch.log1p(-torch.where(little, lost, 0.0))
+        log_kept = torch.logsumexp(torch.where(some.unsqueeze(-1) & ~shared, -torch.inf, self.log_q), -1)
+        value = torch.where(little, near, -torch.where(some & ~little, log_kept, 0.0))
+        return torch.where(some, value, torch.inf)
+
+    def _power(self, a: float) -> Tensor:
+        """log(Σ p^(1+a) q^(−a))/a."""
         in_p, in_q = self.log_p > -torch.inf, self.log_q > -torch.inf
         outside, shared = (in_p & ~in_q).any(-1), in_p & in_q
         some = shared.any(-1)
-        if alpha == 0:
-            # From the mass outside while that is the smaller part.
-            lost = torch.where(in_p, 0.0, probability(self.log_q)).sum(-1)
-            kept = torch.logsumexp(torch.where(some.unsqueeze(-1), torch.where(in_p, self.log_q, -torch.inf), 0.0), -1)
-            little = lost.detach() < 0.5
-            value = torch.where(little, -torch.log1p(-torch.where(little, lost, 0.0)), -kept)
-            return torch.where(some, value, torch.inf)
-        if alpha == torch.inf:
-            most = torch.where(shared, self.r, -torch.inf).amax(-1)
-            return torch.where(outside, torch.inf, torch.where(outside, 0.0, most).clamp_min(0.0))
-        a = alpha - 1
         powers = torch.where(shared, self.log_p + a * torch.where(shared, self.r, 0.0), -torch.inf)
         log_sum = torch.logsumexp(torch.where(some.unsqueeze(-1), powers, 0.0), -1)
         far = log_sum.detach().abs() > _FAR

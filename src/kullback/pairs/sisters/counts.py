@@ -19,12 +19,13 @@ from kullback.pairs.densities.count_mixture import countable, describe_counts
 from kullback.pairs.densities.counts import CountLaw
 from kullback.pairs.densities.expectation import Sample
 from kullback.pairs.densities.shares import log_shares
-from kullback.pairs.outcomes import chance
+from kullback.pairs.outcomes import Chance, chance
 from kullback.pairs.parameters import read
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.sisters.atoms import Atoms, difference, ratio_of
 from kullback.pairs.sisters.term import Term, power_term
 from kullback.pairs.visible import hidden, surely
+from kullback.special import digamma, lgamma_bregman
 
 # What is e^−90 of the largest leaves nothing; more numbers than this are not listed.
 _NEGLIGIBLE, _MANY = 90.0, 2**22
@@ -68,9 +69,11 @@ def sum_of(p: Distribution, q: Distribution, term: Term) -> Tensor:
 def renyi_without_list(p: Distribution, q: Distribution, alpha: float) -> Tensor:
     """log1p(aX)/a with a = α − 1; see `power_integral`."""
     if alpha < 0.5:
-        return alpha / (1 - alpha) * renyi_without_list(q, p, 1 - alpha)
-    a = alpha - 1
+        return alpha / (1 - alpha) * _power_without_list(q, p, -alpha)
+    return _power_without_list(p, q, alpha - 1)
 
+
+def _power_without_list(p: Distribution, q: Distribution, a: float) -> Tensor:
     def from_p(sample: Sample) -> Tensor:
         return power_term(sample.log_weight, sample.log_p - sample.log_q.total(), a)
 
@@ -209,6 +212,25 @@ def _linear_ratio(p: Distribution, q: Distribution) -> Callable[[Tensor], Tensor
     return None
 
 
+def _other_count(
+    p: Chance, counts: tuple[Tensor, Tensor], success: Tensor, failure: Tensor
+) -> Callable[[Tensor], Tensor]:
+    """The log-ratio of negative binomial laws with the counts n and m, accurate where these are close.
+
+    With B(a, b) = log Γ(b) − log Γ(a) − (b − a)·ψ(a) it is k·s + m·f + (n − m)·(log p₀ + ψ(k+m) − ψ(m)) + B(k+m, k+n) −
+    B(m, n), s and f being the log-ratios of a success and of a failure.
+    """
+    n, m = (_lift(count) for count in counts)
+    start = _lift(p.inner().flip().log_success()) - digamma(m)
+    rest = lgamma_bregman(m, n)
+
+    def ratio(k: Tensor) -> Tensor:
+        grown = (n - m) * (start + digamma(k + m)) + (lgamma_bregman(k + m, k + n) - rest)
+        return k * success + m * failure + grown
+
+    return ratio
+
+
 def _repeated_trials(p: Distribution, q: Distribution) -> Callable[[Tensor], Tensor] | None:
     """Successes and failures have the ratios of one trial each."""
     success = _lift(ratio_of(chance(p), chance(q)))
@@ -217,7 +239,8 @@ def _repeated_trials(p: Distribution, q: Distribution) -> Callable[[Tensor], Ten
         return lambda k: k * failure + success
     (n,), (m,) = read(p, "total_count"), read(q, "total_count")
     if not surely(n == m):
-        return None
+        whole = isinstance(p, NegativeBinomial) and surely((n > 0) & (m > 0))
+        return _other_count(chance(p), (n, m), success, failure) if whole else None
     n = _lift(n)
     if isinstance(p, Binomial):
         return lambda k: k * success + (n - k) * failure

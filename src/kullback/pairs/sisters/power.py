@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -97,17 +98,23 @@ def renyi_of(p: Distribution, q: Distribution, alpha: float) -> Tensor | None:
 def _of_counts(p: Distribution, q: Distribution, alpha: float) -> Tensor | None:
     if hidden() or not 0 < alpha < math.inf:
         return _by_list(p, q, alpha)
-    return _by_series(p, q, alpha) if alpha >= 0.5 else alpha / (1 - alpha) * _by_series(q, p, 1 - alpha)
+    if alpha < 0.5:
+        # As in `power_integral`, since 1 − α would be rounded.
+        share = alpha / (1 - alpha)
+        return share * _by_series(q, p, -alpha, lambda q, p: _listed(p, q, alpha) / share)
+    return _by_series(p, q, alpha - 1, functools.partial(_listed, alpha=alpha))
 
 
-def _by_series(p: Distribution, q: Distribution, alpha: float) -> Tensor:
+def _listed(p: Distribution, q: Distribution, alpha: float) -> Tensor:
+    value = _by_list(p, q, alpha)
+    assert value is not None
+    return value
+
+
+def _by_series(
+    p: Distribution, q: Distribution, a: float, formula: Callable[[Distribution, Distribution], Tensor]
+) -> Tensor:
     """log1p(aX)/a by recorded programs, else from a list of counts."""
-    a = alpha - 1
-
-    def formula(p: Distribution, q: Distribution) -> Tensor:
-        value = _by_list(p, q, alpha)
-        assert value is not None
-        return value
 
     def excess(p: Distribution, q: Distribution) -> Tensor:
         return torch.expm1(a * formula(p, q)) / a
@@ -115,7 +122,7 @@ def _by_series(p: Distribution, q: Distribution, alpha: float) -> Tensor:
     known = summed(p, q, OfPower(a, () if a in USUAL else (Constant(a),)), CLOSE, excess)
     if known is None:
         return formula(p, q)
-    infinite = diverges(p, q, alpha).expand(joint_shape(p.batch_shape, q.batch_shape)).reshape(-1) if a > 0 else None
+    infinite = diverges(p, q, 1 + a).expand(joint_shape(p.batch_shape, q.batch_shape)).reshape(-1) if a > 0 else None
     lost = known.lost | is_far(a * known.value.detach())
     lost = lost if infinite is None else lost & ~infinite
     value = torch.log1p(a * torch.where(lost if infinite is None else lost | infinite, 0.0, known.value)) / a

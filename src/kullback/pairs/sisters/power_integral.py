@@ -43,11 +43,17 @@ _BEYOND = 700.0
 def renyi_by_integral(p: Distribution, q: Distribution, alpha: float) -> Tensor:
     """log(S)/(α−1) for 0 < α < ∞ other than 1; orders below ½ from the exchanged pair, which keeps a ≥ −½."""
     if alpha < 0.5:
-        return alpha / (1 - alpha) * renyi_by_integral(q, p, 1 - alpha)
-    known = None if hidden() else _by_programs(p, q, alpha - 1)
+        # 1 − α would be rounded, and the order less 1, which is −α, with it.
+        return alpha / (1 - alpha) * _power(q, p, -alpha)
+    return _power(p, q, alpha - 1)
+
+
+def _power(p: Distribution, q: Distribution, a: float) -> Tensor:
+    """log(S)/a."""
+    known = None if hidden() else _by_programs(p, q, a)
     if known is None:
-        return _by_operations(p, q, alpha)
-    return completed(known, functools.partial(_by_operations, alpha=alpha), p, q)
+        return _by_operations(p, q, a)
+    return completed(known, functools.partial(_by_operations, a=a), p, q)
 
 
 def _by_programs(p: Distribution, q: Distribution, a: float) -> Known | None:
@@ -62,10 +68,9 @@ def _by_programs(p: Distribution, q: Distribution, a: float) -> Known | None:
     return Known(torch.where(extreme, math.inf, value.clamp_min(0.0)), lost, extreme)
 
 
-def _by_operations(p: Distribution, q: Distribution, alpha: float) -> Tensor:
-    a = alpha - 1
+def _by_operations(p: Distribution, q: Distribution, a: float) -> Tensor:
     pieces = seen_from(p, q)
-    infinite = as_tensor(diverges(pieces, alpha) if a > 0 else disjoint(pieces))
+    infinite = as_tensor(diverges(pieces, 1 + a) if a > 0 else disjoint(pieces))
     if surely(infinite):
         return infinite_everywhere(p, q)
     if hidden() or infinite.ndim == 0 or not bool(infinite.any()):

@@ -132,6 +132,10 @@ def power_term(log_weight: Tensor, r: Tensor, a: float, log_share: Term = even_s
     share = log_share(torch.where(wide, outer, inner))
     part = weight * torch.exp(share)
     close = (expm1mx(-inner) + expm1mx(a * inner) / a) * part
-    power = torch.exp((log_weight + a * outer + share).clamp_max(_BEYOND))
-    apart = weight * torch.exp(torch.where(wide, share - outer, 0.0)) - part * (1 + 1 / a) + power / a
+    grown = a * outer
+    growth = torch.exp((log_weight + grown + share).clamp_max(_BEYOND)) - part
+    if abs(a) * _WIDE < 1:  # next to order 1 the ratio's power is next to 1, however large the ratio
+        little = grown.abs() < 1
+        growth = torch.where(little, part * expm1(torch.where(little, grown, 0.0)), growth)
+    apart = weight * torch.exp(torch.where(wide, share - outer, 0.0)) - part + growth / a
     return torch.where(wide, apart, close)
