@@ -128,3 +128,14 @@ def test_unequal_batch_shapes_broadcast(kinds):
             one = law(kinds[0], loc[i, 0], factor[j], diagonal[j])
             torch.testing.assert_close(value[i, j], kl_divergence(one, q), rtol=1e-12, atol=0)
             torch.testing.assert_close(kl_divergence(q, p)[i, j], kl_divergence(q, one), rtol=1e-12, atol=0)
+
+
+def test_slopes_of_a_factor_on_another_scale():
+    # To an entry below p's diagonal ½‖L_q⁻¹L_p‖² has the slope of that entry alone, far below L_p − L_q as rounded.
+    small, large = torch.tensor([[[1e-20, 0.0], [0.5e-20, 1e-20]], [[1.0, 0.0], [0.3, 1.0]]], dtype=torch.float64)
+    for p, q in ((small, large), (large, small)):
+        given = p.clone().requires_grad_()
+        loc = torch.zeros(2, dtype=torch.float64)
+        kl_divergence(MultivariateNormal(loc, scale_tril=given), MultivariateNormal(loc, scale_tril=q)).backward()
+        wanted = (p[1, 0] - q[1, 0] * (p[0, 0] / q[0, 0])) / q[1, 1] ** 2
+        assert given.grad[1, 0].item() == pytest.approx(wanted.item(), rel=1e-14)
