@@ -139,3 +139,22 @@ def test_slopes_of_a_factor_on_another_scale():
         kl_divergence(MultivariateNormal(loc, scale_tril=given), MultivariateNormal(loc, scale_tril=q)).backward()
         wanted = (p[1, 0] - q[1, 0] * (p[0, 0] / q[0, 0])) / q[1, 1] ** 2
         assert given.grad[1, 0].item() == pytest.approx(wanted.item(), rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("moved", "value", "slope"),
+    [
+        (1.0095538370723312, 2.2823514261522695302e-21, 4.7778738716185392406e-19),
+        (0.9999999929078325, 1.2577224848867114841e-33, -3.5467929412342954262e-25),
+    ],
+)
+def test_a_diagonal_that_its_factor_outweighs(moved, value, slope):
+    # ρ − log(1+ρ) is 1e16 times the divergence: the change of D is nothing beside UUᵀ in its own direction.
+    given = [0.0] * 3, [[1e6], [1.0], [1e-3]], [1.0, 1e-4, 1e4]
+    loc, factor, diagonal = (torch.tensor(x, dtype=torch.float64) for x in given)
+    changed = torch.tensor([moved, 1e-4, 1e4], dtype=torch.float64, requires_grad=True)
+    p, q = (LowRankMultivariateNormal(loc, factor, x) for x in (changed, diagonal))
+    found = kl_divergence(p, q)
+    assert found.item() == pytest.approx(value, rel=1e-12)
+    found.backward()
+    assert changed.grad[0].item() == pytest.approx(slope, rel=1e-8)
