@@ -15,18 +15,20 @@ namespace kullback::KULLBACK_SET {
 struct Row {
     int64_t classes, top;
     const double *a, *b;
-    Pair a0, b0;
-    double gap0;
+    Pair a0, b0, gap0;
     Corners corners;  // of the top
     bool holds;       // no concentration is negative or NaN
     bool direct;      // none is small
 
-    double gap(int64_t i) const { return b[i] - a[i]; }
-
-    // b_i a0 - a_i b0 for a class other than the top; every part is zero at equality, however products are contracted.
+    // b_i a0 - a_i b0 for a class other than the top; every part is zero at equality, however products are contracted. Near
+    // it as (b_i - a_i) a0 - a_i (b0 - a0), where the small differences are not lost beside large sums.
     double cross(int64_t i) const {
-        const Pair left = two_product(b[i], a0.high), right = two_product(a[i], b0.high);
-        return (left.high - right.high) + ((left.low - right.low) + (gap(i) * a0.low + a[i] * (a0.low - b0.low)));
+        const Pair gap = two_difference(b[i], a[i]);
+        const bool near = magnitude(gap.high) < 0.5 * a[i] && magnitude(gap0.high) < 0.5 * a0.high;
+        const Pair left = two_product(near ? gap.high : b[i], a0.high), right = two_product(a[i], near ? gap0.high : b0.high);
+        const double close = gap.high * a0.low + gap.low * a0.high - a[i] * gap0.low;
+        const double apart = gap.high * a0.low + a[i] * (a0.low - b0.low);
+        return (left.high - right.high) + ((left.low - right.low) + (near ? close : apart));
     }
 };
 
@@ -58,10 +60,10 @@ Row read_row(const DirichletCall& call, int64_t row, double* scratch) {
     const Pair gap = two_difference(b[top], a[top]), whole = two_sum(gap.high, gap_s.high);
     Pair a0 = two_sum(a[top], s.high), b0 = two_sum(b[top], t.high);
     a0.low += s.low, b0.low += t.low;
-    const double gap0 = whole.high + (whole.low + (gap.low + gap_s.low));
+    const Pair gap0 = two_sum(whole.high, whole.low + (gap.low + gap_s.low));
     const Pair left = two_product(b[top], s.high), right = two_product(a[top], t.high);
     const double n = (left.high - right.high) + ((left.low - right.low) + (gap.high * s.low + a[top] * (s.low - t.low)));
-    const Corners corners{a[top], b[top], a0.high, b0.high, gap.high, gap0, s.high, t.high, gap_s.high + gap_s.low, n};
+    const Corners corners{a[top], b[top], a0.high, b0.high, gap.high, gap0.high, s.high, t.high, gap_s.high + gap_s.low, n};
     return {k, top, a, b, a0, b0, gap0, corners, least >= 0, least >= kDirectFrom};
 }
 
@@ -89,7 +91,7 @@ double dirichlet_value(const Row& r, double* scratch) {
 template <class Stirling>
 KULLBACK_FLAT void class_slopes(const Row& r, double* __restrict to_p, double* __restrict to_q) {
     const double a0 = r.a0.high, b0 = r.b0.high;
-    const double curved0 = r.gap0 * Stirling::curvature(a0), slope0 = Stirling::slope(a0, b0, r.gap0);
+    const double gap0 = r.gap0.high, curved0 = gap0 * Stirling::curvature(a0), slope0 = Stirling::slope(a0, b0, gap0);
     for (int64_t i = 0; i < r.classes; ++i) {
         const double a = r.a[i], b = r.b[i], gap = b - a, n = r.cross(i);
         to_p[i] = -n / (a * a0) - (gap * Stirling::curvature(a) - curved0);

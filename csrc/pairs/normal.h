@@ -2,8 +2,12 @@
 //
 // Every term is non-negative and second order near equality. The difference of the scales is exact there, so w is; the
 // logarithm is taken of the ratio of the scales, which is never formed and so neither over- nor underflows.
+//
+// The slope in sigma_q is (sigma_q^2 - sigma_p^2 - dmu^2)/sigma_q^3. Whichever of sigma_p and |dmu| is larger may all but equal
+// sigma_q, so that one's square is subtracted by the difference, |dmu| with the rounding error of its own.
 #pragma once
 
+#include "../math/exact.h"
 #include "../math/log.h"
 
 namespace kullback::KULLBACK_SET {
@@ -28,12 +32,15 @@ struct Normal {
     static void slopes(const double (&x)[4], double (&d)[4]) {
         const double scale_p = x[1], scale_q = x[3];
         const double inverse = 1 / scale_q;
-        const double w = (scale_p - scale_q) * inverse, shift = (x[0] - x[2]) * inverse;
-        const double grown = w * (2 + w);  // (sigma_p/sigma_q)^2 - 1
+        const Pair difference = two_difference(x[0], x[2]);
+        const double w = (scale_p - scale_q) * inverse, shift = difference.high * inverse;
+        const double distance = magnitude(difference.high), rest = difference.high < 0 ? -difference.low : difference.low;
+        const bool apart = distance > scale_p;
+        const double gap = apart ? ((distance - scale_q) + rest) * inverse : w, other = apart ? scale_p * inverse : shift;
         d[0] = shift * inverse;
         d[2] = -d[0];
-        d[1] = grown / scale_p;
-        d[3] = -(grown + shift * shift) * inverse;
+        d[1] = w * (2 + w) / scale_p;  // (sigma_p/sigma_q)^2 - 1
+        d[3] = -(gap * (2 + gap) + other * other) * inverse;
     }
 };
 

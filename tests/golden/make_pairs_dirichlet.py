@@ -24,7 +24,10 @@ def main():
         ([1e-6, 3.0, 1e3], [1e12, 1e-6, 2.0]),
         ([1e12, 1e12, 1e12], [0.5, 1e-6, 3.0]),
         ([0.01, 0.02, 7.0], [0.01, 0.02, 7.5]),
+        ([1.0, 0.4, 37.0], [1e12, 1e-3, 37.0]),
     ]
     cases = [(rounded({"concentration": a}), rounded({"concentration": b})) for a, b in hard]
     cases += near({"concentration": [1.5, 2.0, 30.0, 0.25]}) + near({"concentration": [3e11, 1e12, 1e-3]})
-    write("Dirichlet", "Dirichlet", dirichlet_dirichlet, cases, digits=120)
+    # One small concentration moves beside a large one: the others' slopes see nothing but the change of the sum.
+    alone = {"concentration": [1e-6, 1e-6, 1e12]}, {"concentration": [1e-6 * (1 + 2**-30), 1e-6, 1e12]}
+    write("Dirichlet", "Dirichlet", dirichlet_dirichlet, [*cases, alone, alone[::-1]], digits=120)

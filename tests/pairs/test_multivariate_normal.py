@@ -128,3 +128,33 @@ def test_unequal_batch_shapes_broadcast(kinds):
             one = law(kinds[0], loc[i, 0], factor[j], diagonal[j])
             torch.testing.assert_close(value[i, j], kl_divergence(one, q), rtol=1e-12, atol=0)
             torch.testing.assert_close(kl_divergence(q, p)[i, j], kl_divergence(q, one), rtol=1e-12, atol=0)
+
+
+def test_slopes_of_a_factor_on_another_scale():
+    # To an entry below p's diagonal ½‖L_q⁻¹L_p‖² has the slope of that entry alone, far below L_p − L_q as rounded.
+    small, large = torch.tensor([[[1e-20, 0.0], [0.5e-20, 1e-20]], [[1.0, 0.0], [0.3, 1.0]]], dtype=torch.float64)
+    for p, q in ((small, large), (large, small)):
+        given = p.clone().requires_grad_()
+        loc = torch.zeros(2, dtype=torch.float64)
+        kl_divergence(MultivariateNormal(loc, scale_tril=given), MultivariateNormal(loc, scale_tril=q)).backward()
+        wanted = (p[1, 0] - q[1, 0] * (p[0, 0] / q[0, 0])) / q[1, 1] ** 2
+        assert given.grad[1, 0].item() == pytest.approx(wanted.item(), rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("moved", "value", "slope"),
+    [
+        (1.0095538370723312, 2.2823514261522695302e-21, 4.7778738716185392406e-19),
+        (0.9999999929078325, 1.2577224848867114841e-33, -3.5467929412342954262e-25),
+    ],
+)
+def test_a_diagonal_that_its_factor_outweighs(moved, value, slope):
+    # ρ − log(1+ρ) is 1e16 times the divergence: the change of D is nothing beside UUᵀ in its own direction.
+    given = [0.0] * 3, [[1e6], [1.0], [1e-3]], [1.0, 1e-4, 1e4]
+    loc, factor, diagonal = (torch.tensor(x, dtype=torch.float64) for x in given)
+    changed = torch.tensor([moved, 1e-4, 1e4], dtype=torch.float64, requires_grad=True)
+    p, q = (LowRankMultivariateNormal(loc, factor, x) for x in (changed, diagonal))
+    found = kl_divergence(p, q)
+    assert found.item() == pytest.approx(value, rel=1e-12)
+    found.backward()
+    assert changed.grad[0].item() == pytest.approx(slope, rel=1e-8)

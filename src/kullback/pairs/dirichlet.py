@@ -73,12 +73,16 @@ def _corners(alpha: Tensor, beta: Tensor) -> tuple[Corners, Tensor]:
     others = [_total(torch.where(is_top, 0.0, t)) for t in (alpha, beta, gap)]
     tops = [torch.where(is_top, t, 0.0).sum(-1, keepdim=True) for t in (alpha, beta, gap, gap_low)]
     (s, s_low), (t, t_low), (gap_s, gap_s_low) = others
-    gap_s = gap_s + (gap_s_low + torch.where(is_top, 0.0, gap_low).sum(-1, keepdim=True))
+    gap_s, gap_s_low = two_sum(gap_s, gap_s_low + torch.where(is_top, 0.0, gap_low).sum(-1, keepdim=True))
     a0, a0_low = _plus(tops[0], s, s_low)
     b0, b0_low = _plus(tops[1], t, t_low)
-    gap0 = tops[2] + (gap_s + tops[3])
+    gap0, gap0_low = two_sum(*_plus(tops[2], gap_s, gap_s_low + tops[3]))
     n_top = cross_difference(tops[1], s, s_low, tops[0], t, t_low)
-    n = torch.where(is_top, n_top, cross_difference(beta, a0, a0_low, alpha, b0, b0_low))
+    # Near equality (β − α)·α₀ − α·(β₀ − α₀), where the small differences are not lost beside large sums.
+    near = (gap.abs() < 0.5 * alpha) & (gap0.abs() < 0.5 * a0)
+    close = cross_difference(gap, a0, a0_low, alpha, gap0, gap0_low) + gap_low * a0
+    n = torch.where(near, close, cross_difference(beta, a0, a0_low, alpha, b0, b0_low))
+    n = torch.where(is_top, n_top, n)
     rest_p, rest_q = torch.where(is_top, s, a0 - alpha), torch.where(is_top, t, b0 - beta)
     spread = torch.zeros_like(alpha)
     points = (alpha, beta, a0 + spread, b0 + spread, gap, gap0 + spread)

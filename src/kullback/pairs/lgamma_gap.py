@@ -115,8 +115,10 @@ def _curvature_terms(x: Tensor) -> Tensor:
 
 def stirling_difference(c: Corners) -> Tensor:
     """D(a, b) − D(a₀, b₀), D the divergence of −½·log x + R(x) (log Γ without x·log x − x); a, b ≥ 12."""
-    u, v = c.gap / c.a, c.gap0 / c.a0
-    first = (c.n / (c.a * c.a0) * (u + v) + v * v * (c.t / c.b0)) / (12 * c.b)
+    u, v, gap = c.gap / c.a, c.gap0 / c.a0, c.n / (c.a * c.a0)
+    # Of 1/(12x): u²/b − v²/b₀, by differences where the two are of one size, else these would cancel in their turn.
+    alike = (c.t < 0.5 * c.b0) & (gap.abs() <= 0.5 * v.abs())
+    first = torch.where(alike, (gap * (u + v) + v * v * (c.t / c.b0)) / c.b, u * (u / c.b) - v * (v / c.b0)) / 12
     rest = _series_terms(c.a, c.b, c.gap)[0] - _series_terms(c.a0, c.b0, c.gap0)[0]
     return 0.5 * h_difference(c) + (first + rest)
 

@@ -25,17 +25,20 @@ from torch.distributions import LowRankMultivariateNormal, MultivariateNormal
 from kullback._core.gauss_legendre import gauss_legendre
 from kullback._core.shapes import joint_shape
 from kullback.kernels.low_rank_op import LowRank, LowRankOp
-from kullback.pairs.multivariate_normal import SOURCE, kl_gaussian_low_rank
+from kullback.pairs.multivariate_normal import SOURCE, kl_gaussian_gaussian, kl_gaussian_low_rank
+from kullback.pairs.parameters import working
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.pairs.relative_factor import NEAR, same_rank
-from kullback.pairs.visible import surely
-from kullback.special import log1pmx
+from kullback.pairs.visible import hidden, surely
+from kullback.special import expm1mx, log1pmx
 
 _RULE = gauss_legendre(8)
 # Scales below this are not divided out of V.
 _TINY = 1e-30
 _NOT_NORMAL = 100.0
+# A divergence below this share of its largest term lost digits, which the dense formula finds in so many dimensions.
+_LOST, _DENSE = 1e-3, 512
 
 
 class _Change(NamedTuple):
@@ -69,9 +72,20 @@ def kl_low_rank_low_rank(p: LowRankMultivariateNormal, q: LowRankMultivariateNor
     if factor_p.shape[-1] >= factor_p.shape[-2]:
         # I + AᵀA would have the eigenvalues of I + AAᵀ, and 1.
         return kl_gaussian_low_rank(p, q)
-    return compare_low_rank(
-        LowRank(p.loc, factor_p, p._unbroadcasted_cov_diag), LowRank(q.loc, factor_q, q._unbroadcasted_cov_diag)
-    )
+    diagonal_p, diagonal_q = p._unbroadcasted_cov_diag, q._unbroadcasted_cov_diag
+    value = compare_low_rank(LowRank(p.loc, factor_p, diagonal_p), LowRank(q.loc, factor_q, diagonal_q))
+    if not hidden() and factor_p.shape[-2] <= _DENSE:
+        lost = value.detach() < _LOST * _change_of_diagonals(diagonal_p.detach(), diagonal_q.detach())
+        if bool(lost.any()):
+            value = torch.where(lost, kl_gaussian_gaussian(p, q), value)
+    # What rounding left below 0 is taken off without its derivative.
+    return value - value.detach().clamp_max(0.0)
+
+
+def _change_of_diagonals(diagonal_p: Tensor, diagonal_q: Tensor) -> Tensor:
+    """Half of Σ [ρ − log(1+ρ)]; where U outweighs D in the directions that change, all but nothing of it is left."""
+    wide_p, wide_q = working(diagonal_p), working(diagonal_q)
+    return 0.5 * expm1mx(log_ratio(wide_p, wide_q)).sum(-1)
 
 
 def _compare_low_rank(p: LowRank, q: LowRank) -> Tensor:

@@ -32,8 +32,20 @@ def kl_normal_normal(p: Normal, q: Normal) -> Tensor:
 
 
 def normal_normal(loc_p: Tensor, scale_p: Tensor, loc_q: Tensor, scale_q: Tensor) -> Tensor:
-    """Both terms are non-negative; the logarithm of the ratio is taken so that no σ² over- or underflows."""
-    return (expm1mx(2 * log_ratio(scale_p, scale_q)) + ((loc_p - loc_q) / scale_q) ** 2) / 2
+    """Both terms are non-negative; the logarithm of the ratio is taken so that no σ² over- or underflows.
+
+    For σ_p far below |Δμ| ≈ σ_q the slope in σ_q is that of ½[φ(2·log(|Δμ|/σ_q)) + (σ_p/σ_q)²] + log(|Δμ|/σ_p), where
+    its two large terms do not cancel.
+    """
+    difference, rest = two_difference(loc_p, loc_q)
+    usual = (expm1mx(2 * log_ratio(scale_p, scale_q)) + (difference / scale_q) ** 2) / 2
+    sign = torch.where(difference < 0, -1.0, 1.0)
+    distance = sign * difference
+    tied = (distance > 0.5 * scale_q) & (distance < 2 * scale_q) & (scale_p < 0.5 * scale_q)
+    far, scale, narrow = (torch.where(tied, t, 1.0) for t in (distance, scale_q, scale_p))
+    log_far = log_ratio(far, scale) + (torch.where(tied, sign * rest, 0.0) / far).detach()
+    apart = (expm1mx(2 * log_far) + (narrow / scale) ** 2) / 2 + log_ratio(far, narrow)
+    return torch.where(tied, apart, usual)
 
 
 normal_op = PairOp("normal", normal_normal, arguments=("loc_p", "scale_p", "loc_q", "scale_q"))
