@@ -45,7 +45,8 @@ def describe_generalized_pareto(given: Given) -> Law:
         log_z = point.log_above(loc, scale)
         depth = pareto_depth(shape, log_z, point.log_below(end, reach))
         grown = torch.where(even, torch.exp(log_z.clamp_max(CAP)), 0.0)
-        return LogDensity(level - torch.where(even, 0.0, (1 + shape) * depth), grown, torch.where(even, log_z, 0.0))
+        # At ξ = 0 all of it is what it grows by; the rest is 0 there and has derivatives.
+        return LogDensity(level - ((1 + shape) * depth - grown), grown, torch.where(even, log_z, 0.0))
 
     tails = [
         Tail(Kind.LOG, _inverse(shape), where=~even),
