@@ -19,6 +19,7 @@ from torch.distributions import Distribution
 from kullback._core.shapes import joint_shape
 from kullback.integrate import Integral, Nodes, Span, graded_panels, integrate, place_nodes, split_panels, tightened
 from kullback.integrate.constants import Constants
+from kullback.pairs.densities.beside import beside
 from kullback.pairs.densities.describe import describe
 from kullback.pairs.densities.log_ratio import close_ratio
 from kullback.pairs.densities.nesting import as_mixture, flat
@@ -30,8 +31,9 @@ from kullback.pairs.visible import hidden, surely
 __all__ = ["NOWHERE", "Expectation", "Pieces", "Sample", "evaluate", "first_nodes", "integral_over", "pieces_of"]
 
 # The length of a panel in the stretched coordinate, and how many there may be at first. Short ones are for derivatives,
-# whose integrands have stronger singularities, and for a few elements, where going twice costs more than nodes do.
-_LENGTH, _SHORT, _FEWEST, _PANELS = 0.8, 0.5, 4, 48
+# whose integrands have stronger singularities, and for a few elements, where going twice costs more than nodes do;
+# there may be more of them for derivatives, which nothing splits later.
+_LENGTH, _SHORT, _FEWEST, _PANELS, _FOLLOWED = 0.8, 0.5, 4, 48, 160
 _FEW = 16
 # Where values cannot be seen, so many splittings into so many panels for all seasons.
 _FIXED_PANELS, _FIXED_TOTAL, _FIXED_ROUNDS = 48, 112, 3
@@ -89,8 +91,9 @@ def pieces_of(
         over = describe(inner, lambda tensor: each(merge(tensor)))
         log_ratio = close_ratio(p, q, deep) if closely else None
         return Pieces(describe(p, deep), describe(q, deep), over, each(shares), frozen, part, log_ratio)
-    law, log_ratio = describe(p, lift(1)), close_ratio(p, q, lift(1)) if closely else None
-    return Pieces(law, describe(q, lift(1)), law, None, frozen, part, log_ratio)
+    law, other = describe(p, lift(1)), describe(q, lift(1))
+    log_ratio = close_ratio(p, q, lift(1)) if closely else None
+    return Pieces(law, other, beside(law, other), None, frozen, part, log_ratio)
 
 
 def integral_over(
@@ -123,7 +126,8 @@ def integral_over(
         wide, sizes = pieces.spanned(log_size, follow_q=follow_q)
         narrow = tightened(wide, sizes)
         length = _SHORT if differentiated or sizes.numel() <= _FEW * sizes.shape[-1] else _LENGTH
-        count = min(max(math.ceil(narrow.length() / length), _FEWEST), _PANELS)
+        most = _FOLLOWED if differentiated else _PANELS
+        count = min(max(math.ceil(narrow.length() / length), _FEWEST), most)
         edges = graded_panels(narrow, count)
     edges = with_kinks(pieces, edges, breaks)
     found, noise = _integrated(pieces, f, edges)

@@ -47,6 +47,7 @@ class Law(NamedTuple):
         moving: Whether the ends depend on parameters.
         inner: The law before the last map, if there is one and the chart is its chart followed by that map.
         unsure: Whether the tails are those of a map that is known by its values only, and not listed.
+        steep: The mark next to which the slope of the log-density is much larger than its change, if there is one.
     """
 
     chart: Chart
@@ -61,3 +62,4 @@ class Law(NamedTuple):
     moving: bool = False
     inner: Law | None = None
     unsure: bool = False
+    steep: Mark | None = None

@@ -56,8 +56,8 @@ def describe_cauchy(given: Given) -> Law:
     def log_density(point: Point) -> LogDensity:
         return LogDensity(level - log1p_square(*point.standard(loc, scale)))
 
-    tails = [Tail(Kind.LOG, 1.0)]
-    return Law(Sinh(loc, scale), log_density, -math.inf, math.inf, tails, tails, marks=[Mark(loc, scale)])
+    tails, mark = [Tail(Kind.LOG, 1.0)], Mark(loc, scale)
+    return Law(Sinh(loc, scale), log_density, -math.inf, math.inf, tails, tails, marks=[mark], steep=mark)
 
 
 def describe_student_t(given: Given) -> Law:
@@ -72,7 +72,8 @@ def describe_student_t(given: Given) -> Law:
     tails = [Tail(Kind.LOG, df)]
     marks = [Mark(loc, reach)]
     bulk = [Mark(loc, torch.minimum(scale, reach))]
-    return Law(Sinh(loc, reach), log_density, -math.inf, math.inf, tails, tails, marks=marks, bulk=bulk)
+    law = Law(Sinh(loc, reach), log_density, -math.inf, math.inf, tails, tails, marks=marks, bulk=bulk)
+    return law._replace(steep=marks[0])
 
 
 def describe_gumbel(given: Given) -> Law:

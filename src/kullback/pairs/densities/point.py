@@ -57,6 +57,7 @@ class Point(NamedTuple):
         below: The distance to an upper end.
         log_jacobian: log(dx/dy) for the coordinate y the point was made from.
         origin: The map that made the point, the point before it, and the log-slope of the map there.
+        beside: Another place, the offset from it, and where that is the one to be asked.
     """
 
     centre: Offset | None
@@ -64,12 +65,23 @@ class Point(NamedTuple):
     below: Distance | None
     log_jacobian: Tensor
     origin: tuple[object, Point, Tensor] | None = None
+    beside: tuple[Tensor, Tensor, Tensor] | None = None
 
     def standard(self, loc: Tensor, scale: Tensor) -> tuple[Tensor, Tensor | None]:
         """(x − loc)/scale, capped, and the logarithm of its size, which is exact where the size is large.
 
         Of numbers whose squares are known to be representable there is no logarithm.
         """
+        z, log_size = self._standard(loc, scale)
+        if self.beside is None:
+            return z, log_size
+        place, value, near = self.beside
+        offset = ((place - loc) + value) / scale
+        if log_size is not None:
+            log_size = torch.where(near, torch.log(offset.abs().clamp_min(1.0)), log_size)
+        return torch.where(near, offset, z), log_size
+
+    def _standard(self, loc: Tensor, scale: Tensor) -> tuple[Tensor, Tensor | None]:
         if self.centre is not None:
             here, there, value, log_size = self.centre
             if loc is here and scale is there:

@@ -20,6 +20,7 @@ from kullback.integrate.recorded import Found, Placed, RecordedIntegral
 from kullback.kernels import native
 from kullback.kernels.program import TooLargeError
 from kullback.kernels.recorder import LENGTH, RefusedError
+from kullback.pairs.densities.beside import beside
 from kullback.pairs.densities.describe import in_family
 from kullback.pairs.densities.inclusion import outside, same_ends
 from kullback.pairs.densities.log_ratio import close_ratio
@@ -92,7 +93,8 @@ class Programs:
             laws = [side.describe(_lift) for side in sides]
             ratio = _close_ratio(sides) if closely else None
             share = None if own is None else _lift(own.log_share)
-            pieces = Pieces(laws[0], laws[1], laws[-1 if mixed else 0], share, frozen=True, log_ratio=ratio)
+            over = laws[-1] if mixed else beside(laws[0], laws[1])
+            pieces = Pieces(laws[0], laws[1], over, share, frozen=True, log_ratio=ratio)
             if laws[0].unsure or laws[1].unsure:
                 raise RefusedError("a map that is known by its values only")
             if followed and any(
