@@ -89,7 +89,7 @@ GRADIENTS = [
     ("Laplace", "Gumbel"),
 ]  # fmt: skip
 
-# A q that is steep where p is wide, and shapes at which a formula changes.
+# A q that is steep where p is wide, shapes at which a formula changes, and close laws with an end that moves.
 STEEP: list[tuple[str, dict[str, float], str, dict[str, float]]] = [
     ("Exponential", {"rate": 2.0092391967773438}, "Cauchy",
      {"loc": 0.49770084023475647, "scale": 3.934543801875634e-09}),
@@ -104,6 +104,10 @@ STEEP: list[tuple[str, dict[str, float], str, dict[str, float]]] = [
     ("HalfNormal", {"scale": 1.375}, "GeneralizedPareto", {"loc": -0.25, "scale": 0.625, "concentration": 1e-9}),
     ("Weibull", {"scale": 1.25, "concentration": 1.75}, "GeneralizedPareto",
      {"loc": 0.0, "scale": 0.8125, "concentration": 0.0}),
+    ("Exponential", {"rate": 2.1930999755859375}, "GeneralizedPareto",
+     {"loc": 0.0, "scale": 0.4559532403945923, "concentration": 0.0}),
+    ("RelaxedBernoulli", {"temperature": 1.0, "logits": 0.0078125}, "Uniform", {"low": 0.0, "high": 1.0}),
+    ("Chi2", {"df": 0.125}, "GeneralizedPareto", {"loc": 0.0, "scale": 2.5, "concentration": 0.0}),
 ]  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from kullback.integrate import gauss_legendre, grading
 from kullback.kernels import native
 from kullback.kernels.program import MOST, Packed
 
-# The length of a panel in the stretched coordinate, and how many there may be at first, and with derivatives: these have
+# The length of a panel in the stretched coordinate, and how many there may be at first, and with derivatives: they have
 # stronger singularities than the integrand, for which panels are split.
 _LENGTH, _FEWEST, _PANELS, _FOLLOWED = 0.5, 4, 48, 160
 # The error of a panel in parts of the integral; into how many one that exceeds it is split, and how often.

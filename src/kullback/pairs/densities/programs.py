@@ -130,7 +130,7 @@ class Programs:
             ]
             if slopes is not None:
                 parts.append(Split(graph, guarded(graph, slopes, in_general), at))
-        self._lead = 0
+        self._lead, self.moving = 0, laws[0].moving or laws[1].moving
         self._facts = len(facts)
         needs = list(dict.fromkeys(node for part in parts for node in part.needs))
         place = {n: self._facts + i for i, n in enumerate(needs)}
