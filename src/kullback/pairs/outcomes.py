@@ -62,7 +62,7 @@ class Chance(NamedTuple):
     def log_odds(self) -> Tensor:
         """The log-odds log(p₁/p₀) at the detached point; ±inf where the outcome is certain."""
         x = self.given.detach()
-        odds = x if self.logits else torch.log(x) - torch.log1p(-x)
+        odds = x if self.logits else _log_odds(x)
         return -odds if self.flipped else odds
 
     def success(self) -> Tensor:
@@ -73,9 +73,7 @@ class Chance(NamedTuple):
 
     def as_logits(self) -> Chance:
         """The same chance by its log-odds, differentiable; only where the outcome is not certain."""
-        return (
-            self if self.logits else self._replace(given=torch.log(self.given) - torch.log1p(-self.given), logits=True)
-        )
+        return self if self.logits else self._replace(given=_log_odds(self.given), logits=True)
 
     def inner(self) -> Chance:
         """The same chance where it is not certain, an even one where it is, which then carries no gradient."""
@@ -92,6 +90,13 @@ class Chance(NamedTuple):
     def flip(self) -> Chance:
         """The same trial with the names of the outcomes exchanged."""
         return self._replace(flipped=not self.flipped)
+
+
+def _log_odds(x: Tensor) -> Tensor:
+    """log(x/(1 − x)); around ½ from x − ½, which is exact."""
+    near = (x - 0.5).abs() < 0.25
+    inner = torch.where(near, x, 0.5)
+    return torch.where(near, torch.log1p(2 * (inner - 0.5) / (1 - inner)), torch.log(x) - torch.log1p(-x))
 
 
 def chance(distribution: Distribution) -> Chance:
