@@ -108,6 +108,7 @@ STEEP: list[tuple[str, dict[str, float], str, dict[str, float]]] = [
      {"loc": 0.0, "scale": 0.4559532403945923, "concentration": 0.0}),
     ("RelaxedBernoulli", {"temperature": 1.0, "logits": 0.0078125}, "Uniform", {"low": 0.0, "high": 1.0}),
     ("Chi2", {"df": 0.125}, "GeneralizedPareto", {"loc": 0.0, "scale": 2.5, "concentration": 0.0}),
+    ("HalfCauchy", {"scale": 2.375}, "FisherSnedecor", {"df1": 1.0, "df2": 1.0}),
 ]  # fmt: skip
 
 

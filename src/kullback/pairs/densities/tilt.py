@@ -35,7 +35,8 @@ def tilt(a: Tensor, b: Tensor, t: Tensor) -> Tensor:
     both small where D is. Near 0 their first orders are left out on either side.
     """
     n = a + b
-    share = torch.minimum(a, b) / n
+    # Of equal shares one is chosen, as for u: a minimum has half of either's slope there.
+    share = torch.where(a > b, b, a) / n
     u = t * torch.where(a > b, -1.0, 1.0)
     risen = share * torch.expm1(u.clamp_max(_HIGH))
     apart = torch.log1p(risen) - share * u + (u - _HIGH).clamp_min(0.0)
