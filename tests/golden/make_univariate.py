@@ -1,6 +1,6 @@
 """Tables of KL(p ‖ q) for ordered pairs of univariate continuous families at typical and at hard parameters.
 
-    python -m tests.golden.make_univariate [typical hard gradients]
+    python -m tests.golden.make_univariate [typical hard gradients steep]
 
 writes tests/golden/univariate_<table>.json: rows {"p", "p_parameters", "q", "q_parameters", "kl"}, parameters being the
 stored float64 values, the divergence to 20 digits; "gradient" by central differences where asked for. Pairs whose
@@ -89,6 +89,28 @@ GRADIENTS = [
     ("Laplace", "Gumbel"),
 ]  # fmt: skip
 
+# A q that is steep where p is wide, shapes at which a formula changes, and close laws with an end that moves.
+STEEP: list[tuple[str, dict[str, float], str, dict[str, float]]] = [
+    ("Exponential", {"rate": 2.0092391967773438}, "Cauchy",
+     {"loc": 0.49770084023475647, "scale": 3.934543801875634e-09}),
+    ("Gamma", {"concentration": 1e6, "rate": 1e-3}, "Cauchy", {"loc": 1.0003e9, "scale": 1e-3}),
+    ("FisherSnedecor", {"df1": 1.5093271732330322, "df2": 15.521136283874512}, "StudentT",
+     {"df": 1.838015079498291, "loc": 1.0, "scale": 6.055171475338739e-09}),
+    ("ContinuousBernoulli", {"probs": 0.5702036619186401}, "Cauchy", {"loc": 0.5, "scale": 1.3523385744562688e-09}),
+    ("HalfCauchy", {"scale": 1.125}, "Cauchy", {"loc": 0.875, "scale": 2e-8}),
+    ("Gumbel", {"loc": 0.375, "scale": 1.625}, "Cauchy", {"loc": 1.0, "scale": 1e-8}),
+    ("Gamma", {"concentration": 1.9740198850631714, "rate": 1.3204154968261719}, "GeneralizedPareto",
+     {"loc": 0.0, "scale": 3.796149528056958e-08, "concentration": 0.0}),
+    ("HalfNormal", {"scale": 1.375}, "GeneralizedPareto", {"loc": -0.25, "scale": 0.625, "concentration": 1e-9}),
+    ("Weibull", {"scale": 1.25, "concentration": 1.75}, "GeneralizedPareto",
+     {"loc": 0.0, "scale": 0.8125, "concentration": 0.0}),
+    ("Exponential", {"rate": 2.1930999755859375}, "GeneralizedPareto",
+     {"loc": 0.0, "scale": 0.4559532403945923, "concentration": 0.0}),
+    ("RelaxedBernoulli", {"temperature": 1.0, "logits": 0.0078125}, "Uniform", {"low": 0.0, "high": 1.0}),
+    ("Chi2", {"df": 0.125}, "GeneralizedPareto", {"loc": 0.0, "scale": 2.5, "concentration": 0.0}),
+    ("HalfCauchy", {"scale": 2.375}, "FisherSnedecor", {"df1": 1.0, "df2": 1.0}),
+]  # fmt: skip
+
 
 def _row(
     p: str, params_p: dict[str, float], q: str, params_q: dict[str, float], **options: Any
@@ -150,6 +172,15 @@ def gradients() -> None:
     _write("gradients", rows)
 
 
+def steep() -> None:
+    rows = []
+    for p, params_p, q, params_q in STEEP:
+        row = _row(p, params_p, q, params_q, check=False)
+        assert row is not None
+        rows.append({**row, "gradient": laws.gradient(p, params_p, q, params_q)})
+    _write("steep", rows)
+
+
 if __name__ == "__main__":
-    for table in sys.argv[1:] or ["typical", "hard", "gradients"]:
-        {"typical": typical, "hard": hard, "gradients": gradients}[table]()
+    for table in sys.argv[1:] or ["typical", "hard", "gradients", "steep"]:
+        {"typical": typical, "hard": hard, "gradients": gradients, "steep": steep}[table]()

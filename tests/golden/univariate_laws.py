@@ -285,6 +285,33 @@ def kl(p: Density, q: Density, *, order: int = 30, check: bool = True) -> Any:
         return value
 
 
+def gradient(p: str, params_p: Parameters, q: str, params_q: Parameters, *, order: int = 38) -> dict[str, Any]:
+    """Its derivatives under the integral, for a p whose ends are fixed; those of log-densities are differences."""
+    law_p, law_q, found = make(p, params_p), make(q, params_q), {}
+    with mp.workdps(DIGITS if law_p.upper == mp.inf else 300):
+        to_x, slope, from_x = _coordinate(law_p)
+
+        def integrand(y):
+            x = to_x(y)
+            log_p = law_p.log_pdf(x)
+            return mp.exp(log_p) * (log_p - law_q.log_pdf(x)) * slope(y)
+
+        edges = _edges(law_p, law_q, (slope, from_x), integrand)
+        for side, name, params in (("p", p, params_p), ("q", q, params_q)):
+            for parameter, value in params.items():
+                step = mp.mpf("1e-24") * max(abs(mp.mpf(value)), mp.mpf("1e-3"))
+                more, less = (make(name, {**params, parameter: mp.mpf(value) + h}) for h in (step, -step))
+
+                def moved(y, side=side, more=more, less=less, step=step):
+                    x = to_x(y)
+                    rise = (more.log_pdf(x) - less.log_pdf(x)) / (2 * step)
+                    log_p = law_p.log_pdf(x)
+                    return mp.exp(log_p) * slope(y) * rise * (log_p - law_q.log_pdf(x) if side == "p" else -1)
+
+                found[f"{side}.{parameter}"] = mp.nstr(_composite(moved, edges, order), 15)
+    return found
+
+
 def _coordinate(p: Density):
     low, high = p.lower, p.upper
     if low == -mp.inf:

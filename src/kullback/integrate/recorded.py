@@ -19,8 +19,9 @@ from kullback.integrate import gauss_legendre, grading
 from kullback.kernels import native
 from kullback.kernels.program import MOST, Packed
 
-# The length of a panel in the stretched coordinate, and how many there may be at first.
-_LENGTH, _FEWEST, _PANELS = 0.5, 4, 48
+# The length of a panel in the stretched coordinate, and how many there may be at first, and with derivatives: they have
+# stronger singularities than the integrand, for which panels are split.
+_LENGTH, _FEWEST, _PANELS, _FOLLOWED = 0.5, 4, 48, 160
 # The error of a panel in parts of the integral; into how many one that exceeds it is split, and how often.
 _ENOUGH, _SPLIT, _ROUNDS = 1e-11, 4, 12
 _RESULTS, _RUNGS = 5, 64
@@ -95,7 +96,7 @@ class RecordedIntegral:
         crossings: bool = False,
     ) -> None:
         self._programs = size, plain, careful, slopes  # keeps their bytes alive
-        rule = _rule()
+        rule = _rule(_PANELS if slopes is None else _FOLLOWED)
         self._rule = rule
         last = NOTHING if slopes is None else slopes.packed()
         self._head = (
@@ -125,8 +126,8 @@ class RecordedIntegral:
 
 
 @functools.cache
-def _rule() -> ctypes.Array[ctypes.c_char]:
-    """All numbers, as the library reads them."""
+def _rule(panels: int) -> ctypes.Array[ctypes.c_char]:
+    """All numbers, as the library reads them, with so many panels at first."""
     near, far = grading.INNER.numbers, grading.OUTER.numbers
     rungs = [*near, *far]
     numbers = [
@@ -135,7 +136,7 @@ def _rule() -> ctypes.Array[ctypes.c_char]:
         *(number for row in gauss_legendre.POLYNOMIALS.numbers for number in row),  # type: ignore[union-attr]
         math.exp(gauss_legendre.LOG_WEIGHTS.numbers[0]),  # type: ignore[arg-type]
         *(grading.NARROWEST, grading.NEGLIGIBLE, grading.FALL, grading.TURNED, grading.TURN, grading.STEEPEST),
-        *(_LENGTH, _FEWEST, _PANELS, _ENOUGH, _SPLIT, _ROUNDS),
+        *(_LENGTH, _FEWEST, panels, _ENOUGH, _SPLIT, _ROUNDS),
         *(len(near), len(far), *rungs, *(0.0,) * (_RUNGS - len(rungs))),
     ]
     return ctypes.create_string_buffer(struct.pack(f"={len(numbers)}d", *numbers))

@@ -46,6 +46,8 @@ ROUNDED, MODERATE = 2e-11, 0.1
 ROUNDING = 4e-15
 # Of the logarithm of a density that is 0.
 _ABSENT = -1e90
+# The coordinate of points at an end of a support.
+_AT_END = 60.0
 # Logarithms of products are formed as sums above the first; e^690 is beyond what a sum of them can hold.
 _LARGE, _BEYOND, _HUGE = 100.0, 700.0, math.exp(690.0)
 
@@ -174,7 +176,9 @@ def _finite_by_programs(
     same = layout.same if elements is None else layout.same.index_select(0, elements)
     near = _near(plain, error) & ~lost
     # The second form by programs does not know what p leaves out of q.
-    lost = lost | (near & (same == 0)) if closely and as_mixture(p) is None else lost | near
+    # Nor does it what ends that move leave out.
+    known = closely and as_mixture(p) is None and not (slopes is not None and first.moving)
+    lost = lost | (near & (same == 0)) if known else lost | near
     near = near & ~lost
     found = _Part(value, error, lost, slopes)
     if bool(near.any()):
@@ -264,7 +268,7 @@ def _closer(
         close = integral_over(pieces, second_order, follow_q=True)
         error = second_error(close, 0.0 if hidden() else sharpness(pieces))
         if beyond is None:
-            return close.value, error
+            return close.value + _moving_ends(pieces), error
         rest = beyond(index)
         return close.value + rest.value, error + rest.error
 
@@ -275,6 +279,22 @@ def _closer(
     pairs = zip((value, error), found(pieces.part(index), index), strict=True)
     result = [a.reshape(-1).index_copy(0, index, b.reshape(-1)).reshape(a.shape) for a, b in pairs]
     return result[0], result[1]
+
+
+def _moving_ends(pieces: Pieces) -> Tensor | float:
+    """What an end of q or p that moves takes from or gives to q(p = 0): 0 where they agree, with a derivative."""
+    p, q = pieces.p, pieces.q
+    if pieces.frozen or pieces.log_share is not None or not (p.moving or q.moving):
+        return 0.0
+    total: Tensor | float = 0.0
+    for end_p, end_q, sign in ((p.lower, q.lower, 1.0), (p.upper, q.upper, -1.0)):
+        if isinstance(end_p, Tensor) and isinstance(end_q, Tensor):
+            there = end_p.isfinite() & (end_p == end_q)
+            gap = torch.where(there, sign * (torch.where(there, end_p, 0.0) - torch.where(there, end_q, 0.0)), 0.0)
+            point = pieces.over.chart.point(torch.full_like(gap, -sign * _AT_END))
+            height = torch.exp(torch.where(there, q.log_density(point).total(), 0.0))
+            total = total + (height * gap).squeeze(-1)
+    return total
 
 
 def second_error(close: Expectation | Found, sharpness: Tensor | float = 0.0) -> Tensor:

@@ -30,8 +30,9 @@ from kullback.pairs.visible import hidden, surely
 __all__ = ["NOWHERE", "Expectation", "Pieces", "Sample", "evaluate", "first_nodes", "integral_over", "pieces_of"]
 
 # The length of a panel in the stretched coordinate, and how many there may be at first. Short ones are for derivatives,
-# whose integrands have stronger singularities, and for a few elements, where going twice costs more than nodes do.
-_LENGTH, _SHORT, _FEWEST, _PANELS = 0.8, 0.5, 4, 48
+# whose integrands have stronger singularities, and for a few elements, where going twice costs more than nodes do;
+# there may be more of them for derivatives, which nothing splits later.
+_LENGTH, _SHORT, _FEWEST, _PANELS, _FOLLOWED = 0.8, 0.5, 4, 48, 160
 _FEW = 16
 # Where values cannot be seen, so many splittings into so many panels for all seasons.
 _FIXED_PANELS, _FIXED_TOTAL, _FIXED_ROUNDS = 48, 112, 3
@@ -123,7 +124,8 @@ def integral_over(
         wide, sizes = pieces.spanned(log_size, follow_q=follow_q)
         narrow = tightened(wide, sizes)
         length = _SHORT if differentiated or sizes.numel() <= _FEW * sizes.shape[-1] else _LENGTH
-        count = min(max(math.ceil(narrow.length() / length), _FEWEST), _PANELS)
+        most = _FOLLOWED if differentiated else _PANELS
+        count = min(max(math.ceil(narrow.length() / length), _FEWEST), most)
         edges = graded_panels(narrow, count)
     edges = with_kinks(pieces, edges, breaks)
     found, noise = _integrated(pieces, f, edges)

@@ -19,6 +19,8 @@ from kullback.pairs.visible import at_most, here, surely
 CAP = 230.0
 MODEST = 1e50
 _TINY = 1e-300
+# Log-distances below which the slope of the logarithm is that at this one; a Gamma of shape 0.05 has e^−30 below it.
+_CLOSEST = 600.0
 # The logarithm of a distance to an end that is not there; those of heavy tails reach e^230.
 OUT_OF_REACH = 1e150
 NOWHERE_NEAR = OUT_OF_REACH / 2
@@ -138,7 +140,7 @@ class Point(NamedTuple):
         nearer = log
         if gap.requires_grad or not here(gap >= 0):
             # An end inside the known one is as much nearer; log(d + gap) has the slope 1/d where the two touch.
-            share = torch.where(apart, 0.0, gap) * torch.exp(-log.clamp_min(-CAP))
+            share = torch.where(apart, 0.0, gap) * torch.exp(-log.clamp_min(-_CLOSEST))
             inside = share > -1
             nearer = torch.where(inside, log + torch.log1p(torch.where(inside, share, 0.0)), math.log(_TINY))
         return torch.where(apart, torch.logaddexp(torch.log(torch.where(apart, gap, 1.0)), log), nearer)

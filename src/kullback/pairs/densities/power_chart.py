@@ -118,17 +118,29 @@ def log_expm1_ratio(u: Tensor) -> Tensor:
 
 
 def pareto_depth(shape: Tensor, log_z: Tensor, log_rest: Tensor | None) -> Tensor:
-    """V = log(1 + ξz)/ξ from log z; for ξ < 0 from log(1 − |ξ|z), too, if that is known better; z at ξ = 0."""
+    """V = log(1 + ξz)/ξ from log z; for ξ < 0 from log(1 − |ξ|z), too, if that is known better; z at ξ = 0.
+
+    For small ξz it is z·(1 − ξz/2 + (ξz)²/3 − …), whose derivatives by ξ are no differences, and hold at ξ = 0.
+    """
     size = torch.where(shape == 0, 1.0, shape.abs())
     log_part = log_z + torch.log(size)
     heavy = softplus(log_part) / size
     inner = (log_part < -_LN2) if log_rest is not None else (log_part < -1e-15)
     light = -torch.log1p(-torch.exp(torch.where(inner, log_part, -1.0))) / size
     light = torch.where(inner, light, _FAR if log_rest is None else -log_rest / size)
-    return torch.where(shape > 0, heavy, torch.where(shape < 0, light, torch.exp(log_z.clamp_max(_LONG))))
+    z = torch.exp(log_z.clamp_max(_LONG))
+    grown = shape * z
+    near = grown.abs() < _SMALL
+    grown = torch.where(near, grown, 0.0)
+    series = torch.full_like(grown, _SERIES[-1])
+    for coefficient in _SERIES[-2::-1]:
+        series = series * grown + coefficient
+    return torch.where(near, z * series, torch.where(shape > 0, heavy, light))
 
 
 _LN2 = 0.6931471805599453
+# log(1 + u)/u up to u⁹, for u below the first.
+_SMALL, _SERIES = 0.02, [(-1.0) ** k / (k + 1) for k in range(10)]
 _LONG = 230.0
 _FAR = 1e30
 _EDGE = -600.0

@@ -154,7 +154,7 @@ class Programs:
                 slopes.append(_firsts(watch, careful)[0])
             if slopes is not None:
                 parts.append(Split(graph, guarded(graph, slopes, in_general), at))
-        self._lead, self._facts = 0, len(facts)
+        self._lead, self._facts, self.moving = 0, len(facts), laws[0].moving or laws[1].moving
         needs = list(dict.fromkeys(node for part in parts for node in part.needs))
         place = {n: self._facts + i for i, n in enumerate(needs)}
         placed = [Placed(part.program, [place[node] for node in part.needs]) for part in parts]
