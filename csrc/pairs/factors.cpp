@@ -102,6 +102,15 @@ inline void transpose(Vector (&x)[kLanes]) {
     }
 }
 
+// Eight numbers as doubles. Written lane by lane the loop below is miscompiled by GCC 12's elimination of redundancies.
+template <class S>
+inline Vector widened(const S* from) {
+    typedef S Stored __attribute__((vector_size(sizeof(S) * kLanes)));
+    Stored stored;
+    __builtin_memcpy(&stored, from, sizeof(stored));
+    return __builtin_convertvector(stored, Vector);
+}
+
 // L_p - L_q K at rows i ... i + 7 of a panel; zero above the diagonal and past the end.
 template <class S, bool kByColumns>
 inline void load_difference(const Factor<S, kByColumns>& p, const Factor<S, kByColumns>& q, const double* kept, int64_t i, int64_t first,
@@ -111,8 +120,7 @@ inline void load_difference(const Factor<S, kByColumns>& p, const Factor<S, kByC
             Vector columns[kLanes];
             for (int c = 0; c < kLanes; ++c) {
                 const int64_t at = (first + v * kLanes + c) * q.n + i;
-                const double keep = kept[v * kLanes + c];
-                for (int r = 0; r < kLanes; ++r) columns[c][r] = double(p.data[at + r]) - keep * double(q.data[at + r]);
+                columns[c] = widened(p.data + at) - kept[v * kLanes + c] * widened(q.data + at);
             }
             transpose(columns);
             for (int r = 0; r < kRowsAtOnce; ++r) tile.rows[r][v] = columns[r];
