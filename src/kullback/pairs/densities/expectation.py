@@ -34,6 +34,8 @@ __all__ = ["NOWHERE", "Expectation", "Pieces", "Sample", "evaluate", "first_node
 # there may be more of them for derivatives, which nothing splits later.
 _LENGTH, _SHORT, _FEWEST, _PANELS, _FOLLOWED = 0.8, 0.5, 4, 48, 160
 _FEW = 16
+# The logarithm of the largest number; that of a drop beyond it is known as such only.
+_MOST = 709.0
 # Where values cannot be seen, so many splittings into so many panels for all seasons.
 _FIXED_PANELS, _FIXED_TOTAL, _FIXED_ROUNDS = 48, 112, 3
 _ROUNDS, _PANEL_ROUNDS, _SPLIT = 6, 12, 4
@@ -293,7 +295,7 @@ def log_size_of(sample: Sample, *, follow_q: bool) -> Tensor:
     log_size = torch.log1p((sample.log_p - level).abs())
     if drop is not None and log_drop is not None:
         # Of a drop with two parts the logarithm may know the one that has no number only.
-        known = torch.log1p(drop)
+        known = torch.log1p(drop).clamp_max(_MOST)
         log_size = torch.maximum(log_size, torch.where(log_drop > 1, torch.maximum(known, log_drop), known))
     log_size = sample.log_weight + log_size
     if follow_q:

@@ -268,7 +268,7 @@ _sights: dict[tuple[object, ...], int] = {}
 def _worthwhile(key: tuple[object, ...], elements: int) -> bool:
     """Whether a structure with numbers of its own has been seen often enough; a recording costs dozens of integrals."""
     if len(_sights) >= _MOST_SIGHTS and key not in _sights:
-        return False
+        _sights.clear()
     _sights[key] = _sights.get(key, 0) + 1 + elements // _MANY
     return _sights[key] > _RARE
 
