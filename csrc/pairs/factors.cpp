@@ -113,14 +113,14 @@ inline Vector widened(const S* from) {
 
 // L_p - L_q K at rows i ... i + 7 of a panel; zero above the diagonal and past the end.
 template <class S, bool kByColumns>
-inline void load_difference(const Factor<S, kByColumns>& p, const Factor<S, kByColumns>& q, const double* kept, int64_t i, int64_t first,
+inline void load_difference(const Factor<S, kByColumns>& p, const Factor<S, kByColumns>& q, const double* keeps, int64_t i, int64_t first,
                             int64_t width, Tile<kVectors>& tile) {
     if (kByColumns && i >= first + kPanel && i + kRowsAtOnce <= q.n) {
         for (int v = 0; v < kVectors; ++v) {
             Vector columns[kLanes];
             for (int c = 0; c < kLanes; ++c) {
                 const int64_t at = (first + v * kLanes + c) * q.n + i;
-                columns[c] = widened(p.data + at) - kept[v * kLanes + c] * widened(q.data + at);
+                columns[c] = widened(p.data + at) - keeps[v * kLanes + c] * widened(q.data + at);
             }
             transpose(columns);
             for (int r = 0; r < kRowsAtOnce; ++r) tile.rows[r][v] = columns[r];
@@ -131,7 +131,7 @@ inline void load_difference(const Factor<S, kByColumns>& p, const Factor<S, kByC
         const int64_t row = i + r, reached = row - first + 1 < width ? row - first + 1 : width, inside = row < q.n ? reached : 0;
         double start[kPanel] = {};
         const int64_t at = kByColumns ? first * q.n + row : row * q.n + first, step = kByColumns ? q.n : 1;
-        for (int64_t c = 0; c < inside; ++c) start[c] = double(p.data[at + c * step]) - kept[c] * double(q.data[at + c * step]);
+        for (int64_t c = 0; c < inside; ++c) start[c] = double(p.data[at + c * step]) - keeps[c] * double(q.data[at + c * step]);
         __builtin_memcpy(&tile.rows[r], start, sizeof(start));
     }
 }
@@ -152,19 +152,14 @@ void panel_of(const FactorCall& call, int64_t b, int64_t first, double* scratch)
     for (int64_t i = 0; i < first && w != nullptr; ++i) {
         for (int64_t c = 0; c < width; ++c) w[i * n + first + c] = 0;
     }
-    // K: a column of L_p on another scale than L_q's is solved for alone, since it would be lost beside the other. That leaves
-    // 1 + w on its diagonal.
-    double kept[kPanel] = {};
-    for (int64_t c = 0; c < width; ++c) {
-        const double ratio = p(first + c, first + c) / q(first + c, first + c);
-        kept[c] = ratio > 0.5 && ratio < 2 ? 1.0 : 0.0;
-    }
+    double keeps[kPanel] = {};  // K
+    for (int64_t c = 0; c < width; ++c) keeps[c] = kept(p(first + c, first + c) / q(first + c, first + c));
     Vector squares{};
     double gap = 0, less = 0;
     for (int64_t i = first; i < n; i += kRowsAtOnce) {
         const int64_t rows = n - i < kRowsAtOnce ? n - i : kRowsAtOnce;
         Tile<kVectors> tile;
-        load_difference(p, q, kept, i, first, width, tile);
+        load_difference(p, q, keeps, i, first, width, tile);
         substitute(q, i, first, tile, panel, lower);
         for (int64_t r = 0; r < rows; ++r) {
             const double* found = panel + (i - first + r) * kPanel;
@@ -172,8 +167,8 @@ void panel_of(const FactorCall& call, int64_t b, int64_t first, double* scratch)
             for (int64_t c = 0; c < width && w != nullptr; ++c) w[(i + r) * n + first + c] = found[c];
             const int64_t on = i - first + r;
             if (on >= width) continue;
-            const double diagonal = found[on] - (1 - kept[on]);
-            if (kept[on] == 0) less += 2 * found[on] - 1;
+            const double diagonal = found[on] - (1 - keeps[on]);
+            if (keeps[on] == 0) less += 2 * found[on] - 1;
             if (w != nullptr) w[(i + r) * n + i + r] = diagonal;
             gap += diagonal_gap(p(i + r, i + r), q(i + r, i + r), diagonal);
         }

@@ -93,16 +93,20 @@ inline bool factor_lanes(Vector* a, int64_t n, Vector* inverse) {
     return true;
 }
 
-// W = L_q^-1 (L_p - L_q), and its sum of squares.
-inline void solve_lanes(const Vector* p, const Vector* q, Vector* w, int64_t n, const Vector* inverse, Vector& squares) {
+// W = L_q^-1 (L_p - L_q K) + K - I, and its sum of squares; K as in matrices.h is left in `keeps`.
+inline void solve_lanes(const Vector* p, const Vector* q, Vector* w, int64_t n, const Vector* inverse, Vector* keeps, Vector& squares) {
     squares = Vector{};
+    for (int64_t j = 0; j < n; ++j) {
+        const Vector ratio = p[row_start(j) + j] * inverse[j];
+        keeps[j] = (ratio > 0.5) & (ratio < 2.0) ? Vector{} + 1.0 : Vector{};
+    }
     for (int64_t i = 0; i < n; i += kRowsOfLanes) {
         const Vector* rows[kRowsOfLanes];
         const int count = rows_of_block(q, i, n, rows);
         for (int64_t j = 0; j < i + count; ++j) {
             Vector sums[kRowsOfLanes] = {};
             for (int r = 0; r < count; ++r) {
-                if (j <= i + r) sums[r] = p[row_start(i + r) + j] - rows[r][j];
+                if (j <= i + r) sums[r] = p[row_start(i + r) + j] - keeps[j] * rows[r][j];
             }
             if (j < i) subtract_dots(sums, rows, j, i, [&](int64_t k) -> const Vector& { return w[row_start(k) + j]; });
             for (int64_t r = j > i ? j - i : 0; r < count; ++r) {
@@ -112,6 +116,11 @@ inline void solve_lanes(const Vector* p, const Vector* q, Vector* w, int64_t n, 
                 squares += sums[r] * sums[r];
             }
         }
+    }
+    for (int64_t j = 0; j < n; ++j) {
+        Vector& diagonal = w[row_start(j) + j];
+        squares -= (1.0 - keeps[j]) * (2.0 * diagonal - 1.0);
+        diagonal -= 1.0 - keeps[j];
     }
 }
 
@@ -151,7 +160,7 @@ bool compare_lanes(const MatrixCall& call, int64_t item, int64_t count, double* 
         return false;
     }
     Vector squares, distances, gaps{};
-    solve_lanes(p, q, w, n, inverse, squares);
+    solve_lanes(p, q, w, n, inverse, y, squares);
     for (int64_t i = 0; i < n; ++i) {
         const int64_t at = row_start(i) + i;
         double each[kLanes];

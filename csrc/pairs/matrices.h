@@ -137,6 +137,10 @@ inline void transpose(double* x, int64_t n, int64_t stride) {
     }
 }
 
+// Of K: 0 for a column of L_p on another scale than L_q's, which would be lost beside it, and is solved for alone; that leaves
+// 1 + w on its diagonal.
+inline double kept(double ratio) { return ratio > 0.5 && ratio < 2 ? 1.0 : 0.0; }
+
 struct Sums {
     double square, gap;
 };
@@ -196,8 +200,13 @@ bool compare_matrices(const MatrixCall& call, int64_t item, double* scratch) {
     load_lower(a, p, n, stride);
     load_lower(b, q, n, stride);
     if (call.kind != kByFactors && !(factor_lower(p, n, stride, row) && factor_lower(q, n, stride, row))) return false;
-    for (int64_t i = 0; i < block; ++i) w[i] = p[i] - q[i];
+    // L_p - L_q K, as in factors.cpp; `row` holds K.
+    for (int64_t j = 0; j < stride; ++j) row[j] = j < n ? kept(p[j * stride + j] / q[j * stride + j]) : 1.0;
+    for (int64_t i = 0; i < n; ++i) {
+        for (int64_t j = 0; j < stride; ++j) w[i * stride + j] = p[i * stride + j] - row[j] * q[i * stride + j];
+    }
     solve_rows(q, w, n, stride, true);
+    for (int64_t j = 0; j < n; ++j) w[j * stride + j] -= 1 - row[j];
     Sums sums = plain(w, p, q, n, stride);
     if (call.kind != kByFactors && sums.square < call.near) sums = refined(a, b, q, w, e, n, stride);
     const double* shift = call.shift + item * n;

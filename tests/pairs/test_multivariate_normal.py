@@ -158,3 +158,20 @@ def test_a_diagonal_that_its_factor_outweighs(moved, value, slope):
     assert found.item() == pytest.approx(value, rel=1e-12)
     found.backward()
     assert changed.grad[0].item() == pytest.approx(slope, rel=1e-8)
+
+
+@pytest.mark.parametrize("batch", [1, 9])  # one matrix alone, and eight at a time
+def test_columns_on_other_scales_are_not_lost(batch: int) -> None:
+    """A column of L_p beside one of L_q that is 10⁶ or more times as large; the number is mpmath's, of 60 digits."""
+    loc_p, loc_q = [1e-06, 1e-08, 1e-06], [1.001e-06, 1.001e-05, 1.1e-05]
+    lower_p = [[1e-08, 0.0, 0.0], [0.0, 1e-04, 0.0], [5e-11, 3e-09, 1e-10]]
+    lower_q = [[0.01, 0.0, 0.0], [100.0, 0.01, 0.0], [1e4, 1e4, 1.0]]
+
+    def batch_of(numbers):
+        return torch.tensor([numbers] * batch, dtype=torch.float64)
+
+    p, q = (
+        MultivariateNormal(batch_of(loc), scale_tril=batch_of(lower))
+        for loc, lower in ((loc_p, lower_p), (loc_q, lower_q))
+    )
+    assert kl_divergence(p, q).tolist() == [pytest.approx(10038.9466818689429, rel=1e-14)] * batch
