@@ -24,7 +24,7 @@ struct Row {
     // it as (b_i - a_i) a0 - a_i (b0 - a0), where the small differences are not lost beside large sums.
     double cross(int64_t i) const {
         const Pair gap = two_difference(b[i], a[i]);
-        const bool near = magnitude(gap.high) < 0.5 * a[i] && magnitude(gap0.high) < 0.5 * a0.high;
+        const bool near = (magnitude(gap.high) < 0.5 * a[i]) & (magnitude(gap0.high) < 0.5 * a0.high);
         const Pair left = two_product(near ? gap.high : b[i], a0.high), right = two_product(a[i], near ? gap0.high : b0.high);
         const double close = gap.high * a0.low + gap.low * a0.high - a[i] * gap0.low;
         const double apart = gap.high * a0.low + a[i] * (a0.low - b0.low);

@@ -75,17 +75,24 @@ def kl_low_rank_low_rank(p: LowRankMultivariateNormal, q: LowRankMultivariateNor
     diagonal_p, diagonal_q = p._unbroadcasted_cov_diag, q._unbroadcasted_cov_diag
     value = compare_low_rank(LowRank(p.loc, factor_p, diagonal_p), LowRank(q.loc, factor_q, diagonal_q))
     if not hidden() and factor_p.shape[-2] <= _DENSE:
-        lost = value.detach() < _LOST * _change_of_diagonals(diagonal_p.detach(), diagonal_q.detach())
-        if bool(lost.any()):
+        lost = _has_lost_digits(value.detach(), diagonal_p.detach(), diagonal_q.detach())
+        if lost is not None:
             value = torch.where(lost, kl_gaussian_gaussian(p, q), value)
     # What rounding left below 0 is taken off without its derivative.
     return value - value.detach().clamp_max(0.0)
 
 
-def _change_of_diagonals(diagonal_p: Tensor, diagonal_q: Tensor) -> Tensor:
-    """Half of Σ [ρ − log(1+ρ)]; where U outweighs D in the directions that change, all but nothing of it is left."""
-    wide_p, wide_q = working(diagonal_p), working(diagonal_q)
-    return 0.5 * expm1mx(log_ratio(wide_p, wide_q)).sum(-1)
+def _has_lost_digits(value: Tensor, diagonal_p: Tensor, diagonal_q: Tensor) -> Tensor | None:
+    """Where all but nothing is left of ½Σ [ρ − log(1+ρ)], U outweighing D in the directions that change; None: nowhere.
+
+    ρ − log(1+ρ) is below D_p/D_q + D_q/D_p, which is enough to know of most.
+    """
+    ratio = diagonal_p / diagonal_q
+    if not bool((value < _LOST * (ratio + ratio.reciprocal()).sum(-1)).any()):
+        return None
+    change = 0.5 * expm1mx(log_ratio(working(diagonal_p), working(diagonal_q))).sum(-1)
+    lost = value < _LOST * change
+    return lost if bool(lost.any()) else None
 
 
 def _compare_low_rank(p: LowRank, q: LowRank) -> Tensor:
