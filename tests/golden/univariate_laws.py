@@ -264,16 +264,22 @@ def _rule(order: int) -> list[tuple[Any, Any]]:
     return found
 
 
+def _integrand(p: Density, q: Density, to_x: Callable[[Any], Any], slope: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """p·log(p/q) in the coordinate."""
+
+    def integrand(y):
+        x = to_x(y)
+        log_p = p.log_pdf(x)
+        return mp.exp(log_p) * (log_p - q.log_pdf(x)) * slope(y)
+
+    return integrand
+
+
 def kl(p: Density, q: Density, *, order: int = 30, check: bool = True) -> Any:
     """∫ p log(p/q) for a p inside q whose expectation is finite."""
     with mp.workdps(DIGITS if p.upper == mp.inf else 300):
         to_x, slope, from_x = _coordinate(p)
-
-        def integrand(y):
-            x = to_x(y)
-            log_p = p.log_pdf(x)
-            return mp.exp(log_p) * (log_p - q.log_pdf(x)) * slope(y)
-
+        integrand = _integrand(p, q, to_x, slope)
         edges = _edges(p, q, (slope, from_x), integrand)
         value = _composite(integrand, edges, order)
         if check:
@@ -290,13 +296,7 @@ def gradient(p: str, params_p: Parameters, q: str, params_q: Parameters, *, orde
     law_p, law_q, found = make(p, params_p), make(q, params_q), {}
     with mp.workdps(DIGITS if law_p.upper == mp.inf else 300):
         to_x, slope, from_x = _coordinate(law_p)
-
-        def integrand(y):
-            x = to_x(y)
-            log_p = law_p.log_pdf(x)
-            return mp.exp(log_p) * (log_p - law_q.log_pdf(x)) * slope(y)
-
-        edges = _edges(law_p, law_q, (slope, from_x), integrand)
+        edges = _edges(law_p, law_q, (slope, from_x), _integrand(law_p, law_q, to_x, slope))
         for side, name, params in (("p", p, params_p), ("q", q, params_q)):
             for parameter, value in params.items():
                 step = mp.mpf("1e-24") * max(abs(mp.mpf(value)), mp.mpf("1e-3"))

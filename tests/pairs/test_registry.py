@@ -176,6 +176,24 @@ def test_a_subclass_with_another_density_is_warned_of_once():
     assert torch.equal(torch.get_rng_state(), before)
 
 
+class Drawn(Normal):
+    draws = 0
+
+    def log_prob(self, value):
+        return 2 * super().log_prob(value)
+
+    def sample(self, sample_shape=()):
+        Drawn.draws += 1
+        return super().sample(sample_shape)
+
+
+def test_the_generator_of_another_device_is_not_asked():
+    here = torch.zeros((), device="meta")
+    p, q = (law(here, here + 1, validate_args=False) for law in (Drawn, Normal))
+    assert kl_divergence(p, q).device.type == "meta"
+    assert Drawn.draws == 0
+
+
 def test_a_subclass_that_writes_its_density_another_way_is_none():
     assert kl_divergence(Summed(torch.zeros(3), 1.0), Normal(torch.ones(3), 1.0)).tolist() == [0.5] * 3
     assert kl_divergence(Rewritten(torch.ones(2, 3)), Categorical(torch.ones(3))).tolist() == [0.0, 0.0]
