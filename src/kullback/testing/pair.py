@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from kullback._core.errors import InputTypeError, ShapeError, UnavailableError, explain_problem
+import kullback
+from kullback._core.errors import InputTypeError, ShapeError, explain_problem
 from kullback.testing.pair_checks import PAIR_VALUES
 from kullback.testing.pair_derivatives import PAIR_DERIVATIVES
 from kullback.testing.pair_parameters import parameters, rebuild
@@ -63,7 +64,7 @@ def check_pair(
         InputTypeError: If p and q are neither two distributions nor a function and examples.
         InputValueError: If `only` or `skip` names a check that does not exist.
         ShapeError: If `expected` has not one number an example.
-        UnavailableError: If `kl` is not given and kullback has none, or mpmath is missing.
+        UnavailableError: If mpmath is missing.
 
     Example:
         >>> import torch
@@ -85,7 +86,7 @@ def check_pair(
                 instead="check_pair(Normal(0., 1.), Normal(1., 2.)) or check_pair(make, [(0., 1., 1., 2.)])",
             )
         )
-    subject.kl = _default_kl() if kl is None else kl
+    subject.kl = kullback.kl_divergence if kl is None else kl
     if expected is not None:
         subject.expected = torch.as_tensor(expected, dtype=torch.float64).flatten().tolist()
         if len(subject.expected) != len(subject.examples):
@@ -137,20 +138,6 @@ def _as_tensor(x: Any) -> Tensor:
     if isinstance(x, Tensor):
         return x.detach()
     return torch.tensor(x) if isinstance(x, int) else torch.tensor(x, dtype=torch.float64)
-
-
-def _default_kl() -> Callable[[Distribution, Distribution], Tensor]:
-    import kullback
-
-    function: Callable[[Distribution, Distribution], Tensor] | None = getattr(kullback, "kl_divergence", None)
-    if function is None:
-        raise UnavailableError(
-            explain_problem(
-                "This build of kullback has no kl_divergence to test.",
-                instead="check_pair(p, q, kl=torch.distributions.kl_divergence)",
-            )
-        )
-    return function
 
 
 def _no_kl(_p: Distribution, _q: Distribution) -> Tensor:
