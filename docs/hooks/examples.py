@@ -1,7 +1,7 @@
 """Griffe extension: show the section `Example:` of a docstring as code. `mkdocs.yml` loads it.
 
-Griffe knows the plural `Examples:` only. It reads `Example:` as running text, where `>>>` becomes a quotation and an output such as
-`['1', '2']` a link to nowhere.
+Griffe knows the plural `Examples:` only. It reads `Example:` as running text, where `>>>` becomes a quotation and an
+output such as `['1', '2']` a link to nowhere.
 """
 
 from __future__ import annotations

@@ -49,6 +49,7 @@ class Case(NamedTuple):
         make_p: Builds p from named parameters; default: the class itself.
         make_q: Builds q.
         value_tolerance: Relative, float64; default by method.
+        gradient_tolerance: Relative, float64; default 1e-8.
         gradient_floor: A component smaller than this fraction of the largest one is compared with the largest.
     """
 
@@ -57,6 +58,7 @@ class Case(NamedTuple):
     make_p: Callable[..., Distribution] | None = None
     make_q: Callable[..., Distribution] | None = None
     value_tolerance: float | None = None
+    gradient_tolerance: float = GRADIENT[torch.float64]
     gradient_floor: float = 0.0
 
     def __str__(self) -> str:
@@ -119,6 +121,7 @@ def test_value(case: Case, dtype: torch.dtype) -> None:
 @both_precisions
 def test_gradient(case: Case, dtype: torch.dtype) -> None:
     bad = []
+    tolerance = case.gradient_tolerance if dtype == torch.float64 else GRADIENT[dtype]
     for row in rows(case, dtype):
         if "gradient" not in row:
             continue
@@ -130,7 +133,7 @@ def test_gradient(case: Case, dtype: torch.dtype) -> None:
             got = params[side][parameter].grad
             for g, w in zip(got.flatten().tolist(), want.flatten().tolist(), strict=True):
                 floor = case.gradient_floor * want.abs().max().item()
-                if not (close(g, w, GRADIENT[dtype], dtype) or abs(g - w) <= GRADIENT[dtype] * floor):
+                if not (close(g, w, tolerance, dtype) or abs(g - w) <= tolerance * floor):
                     bad.append((row["p"], row["q"], name, "got", g, "want", w))
     assert not bad
 

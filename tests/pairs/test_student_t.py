@@ -5,7 +5,8 @@ from torch.distributions import Cauchy, Normal, StudentT
 from kullback.pairs import kl_with_error
 from tests.pairs.contract import *  # noqa: F403
 
-CASES = [Case(StudentT, StudentT), Case(StudentT, Normal)]  # noqa: F405
+# Of a million degrees of freedom the slope is 1e-19 and what is left of numbers 1e7 times as large.
+CASES = [Case(StudentT, StudentT, gradient_tolerance=1e-7), Case(StudentT, Normal)]  # noqa: F405
 
 
 def double(*values: float) -> list[Tensor]:  # noqa: F405
