@@ -1,6 +1,7 @@
 """The public names of kullback and the files they come from; read by `__init__.py` and by type checkers."""
 
 from . import kernels as kernels
+from . import losses as losses
 from . import nn as nn
 from . import special as special
 from . import testing as testing
