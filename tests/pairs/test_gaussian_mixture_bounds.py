@@ -204,5 +204,5 @@ def test_gradients_are_finite_at_components_without_weight() -> None:
 def test_the_value_itself_is_refused_by_name() -> None:
     p, q = random_mixture(15, 2, 2), random_mixture(16, 2, 2)
     assert kullback.kl_method(p, q) is None
-    with pytest.raises(NotImplementedError, match=r"kl_with_error.*estimate_kl"):
+    with pytest.raises(NotImplementedError, match="kl_with_error"):
         kullback.kl(p, q)

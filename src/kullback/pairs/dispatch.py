@@ -16,13 +16,16 @@ from kullback.pairs import quick, registry, support
 from kullback.pairs.inherited import warn_of_other_densities
 from kullback.pairs.parameters import result_dtype, tensors_of
 from kullback.pairs.portions import in_portions
+from kullback.pairs.registered import registered_value
 from kullback.pairs.registry import quick as _ways
+from kullback.pairs.torch_registry import entry
 from kullback.pairs.undefined import marked
 
 # Of a closed form in float64: powers of ratios and large shapes magnify the roundings of their logarithms.
 _CLOSED = 1e-13
 # Of an integral or a series, whose terms are weighed by densities that were rounded each in their own way.
 _INTEGRATED = 5e-12
+_REGISTERED = ("user", "torch")  # formulas from outside the library, whose value is given back as it is
 
 
 class KLResult(NamedTuple):
@@ -31,8 +34,9 @@ class KLResult(NamedTuple):
     Attributes:
         value: KL(p ‖ q), one per batch element.
         error: How far `value` may be from the truth; see `certified`.
-        method: "closed form", "integral", "series", "infinite", "user" or, where there is no value but an interval that
-            contains it, "bounds": `value` is its middle then and `error` half its width.
+        method: "closed form", "integral", "series", "infinite", "user", "torch" (a formula that others registered with
+            torch) or, where there is no value but an interval that contains it, "bounds": `value` is its middle then
+            and `error` half its width.
         certified: True if `error` is a rigorous bound, False if it is an estimate.
     """
 
@@ -65,6 +69,9 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     """
     if not is_dynamo_compiling():  # any other tracer is seen by those asked here
         ways = _ways.get((type(p), type(q)))
+        if ways is None or entry(ways.key) is not ways.in_torch:
+            registry.follow_torch()
+            ways = quick.ways_in_torch(_ways.get((type(p), type(q))))
         if ways is not None:
             short: Tensor = ways.short(p, q)
             if short is not NotImplemented:
@@ -74,6 +81,8 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
         found = _of_structure(p, q) if ways is None else ways.long(p, q, answer)
         if found is not None:
             return found
+    else:
+        registry.follow_torch()
     rule = registry.find(type(p), type(q))
     if rule is not None and rule.finished and p.batch_shape == q.batch_shape and p.event_shape == q.event_shape:
         warn_of_other_densities(p, q)
@@ -96,7 +105,7 @@ def _of_transformed(p: TransformedDistribution, q: TransformedDistribution) -> T
     if not plain or any(isinstance(value, Tensor | list) for t in p.transforms for value in vars(t).values()):
         return None
     rule = registry.find(TransformedDistribution, TransformedDistribution)
-    inner = None if rule is None or rule.method == "user" else rule.formula(p, q)
+    inner = None if rule is None or rule.method in _REGISTERED else rule.formula(p, q)
     if not isinstance(inner, registry.Reduced) or (inner.p, inner.q) != (p.base_dist, q.base_dist):
         return None
     shapes = inner.p.batch_shape == inner.q.batch_shape == p.batch_shape
@@ -111,7 +120,7 @@ def _of_independent(p: Independent[Distribution], q: Independent[Distribution]) 
     dims, base_p, base_q = p.reinterpreted_batch_ndims, p.base_dist, q.base_dist
     same = dims == q.reinterpreted_batch_ndims and base_p.batch_shape == base_q.batch_shape
     rules = registry.find(Independent, Independent), registry.find(type(base_p), type(base_q))
-    by_user = any(rule is not None and rule.method == "user" for rule in rules)
+    by_user = any(rule is not None and rule.method in _REGISTERED for rule in rules)
     if not same or not dims or by_user or base_p.event_shape or base_q.event_shape:
         return None
     value = kl_divergence(base_p, base_q)
@@ -130,6 +139,7 @@ def kl_with_error(p: Distribution, q: Distribution) -> KLResult:
         >>> kl_with_error(Normal(0.0, 1.0), Normal(1.0, 2.0)).method
         'closed form'
     """
+    registry.follow_torch()
     bounding = _bounding(p, q)
     if bounding is not None:
         return bounding(p, q)
@@ -176,9 +186,10 @@ def kl_method(p: Distribution, q: Distribution) -> str | None:
         'infinite'
     """
     check_pair(p, q)
+    registry.follow_torch()
     rule = registry.find_for(p, q)
-    if rule is not None and rule.method == "user":
-        return "user"
+    if rule is not None and rule.method in _REGISTERED:
+        return rule.method
     if _nowhere_contained(_contained(p, q, rule), rule):
         return "infinite"
     if rule is None or rule.method != "structure":
@@ -200,7 +211,7 @@ def _rounded(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, s
     """The answer in the parameters' own precision and in the broadcast batch shape."""
     shape = check_pair(p, q)
     value, error, method = answer(p, q)
-    if method == "user":
+    if method in _REGISTERED:
         return value, error, method
     dtype = result_dtype(p, q)
     value = marked(value.to(dtype), p, q).expand(shape)
@@ -210,8 +221,8 @@ def _rounded(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, s
 def answer(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, str]:
     """Value, error and method in working precision; what structural rules build on."""
     rule = registry.find_for(p, q)
-    if rule is not None and rule.method == "user":
-        return cast("Tensor", rule.formula(p, q)), None, "user"
+    if rule is not None and rule.method in _REGISTERED:
+        return registered_value(rule, p, q), None, rule.method
     warn_of_other_densities(p, q)
     inside = _contained(p, q, rule)
     if _nowhere_contained(inside, rule):
@@ -266,7 +277,7 @@ def check_pair(p: Distribution, q: Distribution) -> torch.Size:
             raise InputTypeError(
                 explain_problem(
                     f"kl_divergence() compares two torch.distributions objects; {name} is not one.",
-                    got=type(given).__name__,
+                    got=f"{name} is {_shown(given)}",
                     expected="a Distribution",
                     instead="kl(Logits(a), Logits(b)) for tensors, kl_divergence(Normal(0, 1), Normal(1, 2)) here",
                 )
@@ -277,7 +288,7 @@ def check_pair(p: Distribution, q: Distribution) -> torch.Size:
                 "p and q have different event shapes; event dimensions are never broadcast.",
                 got=f"{tuple(p.event_shape)} for {type(p).__name__}, {tuple(q.event_shape)} for {type(q).__name__}",
                 expected="the same event shape on both sides",
-                instead="Independent(p, n) if the last n batch dimensions of p belong to the event",
+                instead=_to_same_event(p, q),
             )
         )
     try:
@@ -312,14 +323,38 @@ def _no_route(p: Distribution, q: Distribution) -> str:
             f"No closed form, integral or series for KL({name_p} || {name_q}) over vectors.",
             got=f"p = {name_p}, q = {name_q}, events of shape {tuple(p.event_shape)}",
             expected="a pair whose divergence can be computed; of this one only bounds are known",
-            instead="kl_with_error(p, q) for an interval that contains it, estimate_kl(p, q) for an estimate",
+            instead="kl_with_error(p, q) for an interval that contains it",
         )
     return explain_problem(
         f"No closed form, integral or series for KL({name_p} || {name_q}).",
         got=f"p = {_named(p)}, q = {_named(q)}",
         expected=f"with p = {name_p}, one of these q: {', '.join(covered) if covered else 'none is covered'}",
-        instead=f"@register_kl({name_p}, {name_q}) above your own formula, or estimate it from samples (estimate_kl)",
+        instead=f"@register_kl({name_p}, {name_q}) above your own formula, or "
+        "(p.log_prob(x) - q.log_prob(x)).mean() over x = p.sample((n,)) for an estimate",
     )
+
+
+def _to_same_event(p: Distribution, q: Distribution) -> str:
+    """What to write where one side has fewer event dimensions than the other: that side is wrapped."""
+    missing = len(q.event_shape) - len(p.event_shape)
+    name, smaller, larger = ("p", p, q) if missing > 0 else ("q", q, p)
+    dims = abs(missing)
+    if dims and tuple(smaller.batch_shape[-dims:]) == tuple(larger.event_shape[:dims]):
+        return f"Independent({name}, {dims}): the last batch dimensions of {name} then belong to the event"
+    if dims and not smaller.event_shape:
+        shape = tuple(larger.event_shape)
+        return f"Independent({name}.expand({shape}), {dims}) if {name} describes each of the {shape} coordinates"
+    return "distributions over vectors of the same length"
+
+
+def _shown(given: object) -> str:
+    """What came instead of a distribution: a number with its value, a tensor with its shape, else the class."""
+    if isinstance(given, bool | int | float | complex | str):
+        return f"the {type(given).__name__} {given!r}"
+    if isinstance(given, type):
+        return f"the class {given.__name__}, not an object of it"
+    shape = f" of shape {tuple(given.shape)}" if isinstance(given, Tensor) else ""
+    return f"a {type(given).__name__}{shape}"
 
 
 def _named(distribution: Distribution) -> str:

@@ -20,8 +20,8 @@ def examples() -> dict[type[Distribution], Distribution]:
 
 
 def _examples() -> dict[type[Distribution], Distribution]:
-    t = torch.tensor
-    three = t([0.2, 0.5, 0.3])
+    t = functools.partial(torch.tensor, dtype=torch.float32)  # the examples do not depend on torch's default dtype
+    three, zeros = t([0.2, 0.5, 0.3]), t([0.0, 0.0, 0.0])
     instances: list[Distribution] = [
         d.Bernoulli(t(0.3)),
         d.Beta(t(2.0), t(3.0)),
@@ -44,9 +44,9 @@ def _examples() -> dict[type[Distribution], Distribution]:
         d.Laplace(t(0.0), t(1.0)),
         d.LogNormal(t(0.0), t(0.5)),
         d.LogisticNormal(t([0.0, 0.5]), t([1.0, 1.0])),
-        d.LowRankMultivariateNormal(torch.zeros(3), torch.ones(3, 1), torch.ones(3)),
+        d.LowRankMultivariateNormal(zeros, torch.ones_like(zeros).unsqueeze(-1), torch.ones_like(zeros)),
         d.Multinomial(4, three),
-        d.MultivariateNormal(torch.zeros(3), torch.eye(3)),
+        d.MultivariateNormal(zeros, torch.eye(3, dtype=torch.float32)),
         d.NegativeBinomial(t(3.0), t(0.4)),
         d.Normal(t(0.0), t(1.0)),
         d.OneHotCategorical(three),
@@ -59,7 +59,7 @@ def _examples() -> dict[type[Distribution], Distribution]:
         d.Uniform(t(0.0), t(1.0)),
         d.VonMises(t(0.0), t(2.0)),
         d.Weibull(t(1.0), t(1.5)),
-        d.Wishart(t(4.0), torch.eye(3)),
+        d.Wishart(t(4.0), torch.eye(3, dtype=torch.float32)),
     ]
     if hasattr(d, "GeneralizedPareto"):  # newer than the oldest torch supported
         instances.append(d.GeneralizedPareto(t(0.0), t(1.0), t(0.2)))  # type: ignore[no-untyped-call]

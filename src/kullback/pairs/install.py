@@ -5,50 +5,24 @@ Only these two functions touch torch's registry, and only when they are called.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from torch import Tensor
 from torch.distributions import Distribution, Independent, MixtureSameFamily, TransformedDistribution, kl
 
-from kullback._core.errors import NoRouteError
 from kullback.pairs import registry
 from kullback.pairs.dispatch import kl_divergence, kl_method
 from kullback.pairs.families import examples
+from kullback.pairs.torch_registry import STRUCTURES, Handover, Key, is_third_party
 
-_Key = tuple[type[Distribution], type[Distribution]]
-_Formula = Callable[[Distribution, Distribution], Tensor]
-# Laws made of others: which of their objects have a route, only the objects tell.
+# Structures that are answered together with every univariate family.
 _STRUCTURES: tuple[type[Distribution], ...] = (MixtureSameFamily, TransformedDistribution)
-
-
-class _Handover:
-    """What stands in torch's registry for a pair: kullback's answer, else that of whoever registered the pair before.
-
-    Other libraries register structures over distributions of their own (Pyro: Independent(Delta) ‖ MultivariateNormal),
-    which kullback has no route for. torch's own formulas are not asked: where kullback declines, as for transforms that
-    are not injective, they are wrong. Only the sum over an Independent is right whatever it holds.
-    """
-
-    def __init__(self, before: _Formula | None, pair: _Key) -> None:
-        self.before = before
-        is_torch = getattr(before, "__module__", "").startswith("torch.") and pair != (Independent, Independent)
-        self.otherwise = None if is_torch else before
-
-    def __call__(self, p: Distribution, q: Distribution) -> Tensor:
-        try:
-            return kl_divergence(p, q)
-        except NoRouteError:
-            if self.otherwise is None:
-                raise
-        return self.otherwise(p, q)
 
 
 def install_into_torch() -> None:
     """Make `torch.distributions.kl_divergence` answer every pair that kullback answers, with kullback's accuracy.
 
-    Fills the gaps of torch's registry and mends its entries; subclasses follow by torch's own resolution. Libraries
-    that call torch's function (Pyro, botorch, …) benefit unchanged. Call it again after `register_kl` to hand over
-    pairs of your own. `uninstall_from_torch` puts everything back.
+    Fills the gaps of torch's registry and replaces torch's own formulas; subclasses follow by torch's own resolution.
+    Formulas that you or other libraries (Pyro, GPyTorch, …) registered with torch keep their pairs, also inside
+    Independent and TransformedDistribution. Call it again after `register_kl` to hand over pairs of your own.
+    `uninstall_from_torch` puts everything back.
 
     Example:
         >>> import kullback, torch
@@ -61,8 +35,9 @@ def install_into_torch() -> None:
     """
     for key in _answered():
         known = kl._KL_REGISTRY.get(key)
-        if not isinstance(known, _Handover):
-            kl._KL_REGISTRY[key] = _Handover(known, key)
+        theirs = is_third_party(known) and not any(side in STRUCTURES for side in key)
+        if not isinstance(known, Handover) and not theirs:
+            kl._KL_REGISTRY[key] = Handover(kl_divergence, known)
     kl._KL_MEMOIZE.clear()
 
 
@@ -72,7 +47,7 @@ def uninstall_from_torch() -> None:
     An entry that somebody else has replaced in the meantime stays theirs.
     """
     for key, formula in list(kl._KL_REGISTRY.items()):
-        if not isinstance(formula, _Handover):
+        if not isinstance(formula, Handover):
             continue
         if formula.before is None:
             del kl._KL_REGISTRY[key]
@@ -81,7 +56,7 @@ def uninstall_from_torch() -> None:
     kl._KL_MEMOIZE.clear()
 
 
-def _answered() -> list[_Key]:
+def _answered() -> list[Key]:
     """The pairs of families that have a route, mixtures and maps with each of them, the classes of structural rules."""
     known = examples().values()
     families = [

@@ -22,6 +22,7 @@ from kullback.kernels.levels import is_plain, tracer_active, transform_active
 from kullback.pairs import registry
 from kullback.pairs.parameters import gives_logits, made, recordable
 from kullback.pairs.recording import Answer, Recording, record
+from kullback.pairs.torch_registry import entry
 
 Short = Callable[[Distribution, Distribution], Any]
 
@@ -37,9 +38,12 @@ class Ways:
     Attributes:
         short: The formula in C for the choice that came last, for dense parameters without gradients; NotImplemented
             where it declines.
+        key: The classes whose entry in torch's registry would take the place of the formula.
+        in_torch: That entry when the formula was chosen.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, key: tuple[type, type]) -> None:
+        self.key, self.in_torch = key, entry(key)
         self.short: Short = _declines
         self._known: dict[tuple[bool, bool], _Way | None] = {}
 
@@ -117,9 +121,17 @@ def ways_for(p: Distribution, q: Distribution) -> Ways | None:
     if native.library() is None or not (_is_plain_law(p) and _is_plain_law(q)):
         return None
     rule = registry.find(type(p), type(q))
-    if rule is not None and rule.method == "user":
+    if rule is not None and rule.method in ("user", "torch"):
         return None
-    ways = registry.quick[type(p), type(q)] = Ways()
+    key = (type(p), type(q)) if rule is None else (rule.p, rule.q)
+    ways = registry.quick[type(p), type(q)] = Ways(key)
+    return ways
+
+
+def ways_in_torch(ways: Ways | None) -> Ways | None:
+    """An entry that is still right after torch's registry was read again."""
+    if ways is not None:
+        ways.in_torch = entry(ways.key)
     return ways
 
 

@@ -4,6 +4,11 @@ A rule belongs to a pair of classes and answers for their subclasses. Among the 
 specific* than another if both of its classes are subclasses of the other's; the most specific rule wins, and if no
 rule is more specific than all others the pair is ambiguous and an error names the candidates. Nothing depends on the
 order of registration.
+
+A formula that somebody else registered with torch is a rule of method "torch" (`torch_registry`). It answers in place
+of the library's own rule for the same two classes, because whoever registered it replaced torch's formula on purpose;
+but a rule of `register_kl` here comes first. Over structures such as Independent the library's rule comes first: it
+asks for the pair inside.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from kullback._core.errors import InputTypeError, RegistrationError, explain_problem
+from kullback.pairs import torch_registry
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -50,7 +56,7 @@ class Rule(NamedTuple):
         q: The class of the second.
         formula: Takes (p, q). Returns the divergence in working precision, or the divergence and its error, or an inner
             pair; None if it does not answer these two objects after all.
-        method: "closed form", "integral", "series", "structure" or "user".
+        method: "closed form", "integral", "series", "infinite", "structure", "user" or "torch".
         source: Where the formula comes from, in a few words.
         applies: For a rule on base classes: whether it answers a pair of subclasses at all.
         decides_support: Whether the formula itself says where the answer is infinite, because the support depends on
@@ -75,6 +81,9 @@ class Rule(NamedTuple):
 
 
 _rules: dict[tuple[type, type], Rule] = {}
+# Rules made of the formulas that others registered with torch, and all of torch's formulas when they were read.
+_torch_rules: dict[tuple[type, type], Rule] = {}
+_torch_entries: list[Any] = []
 # Answers of `find` since the last change of the rules, for as long as the classes live.
 _resolved: WeakKeyDictionary[type, WeakKeyDictionary[type, Rule | None]] = WeakKeyDictionary()
 quick: dict[tuple[type, type], Any] = {}  # recorded formulas (`quick.Ways`) since the last change of the rules
@@ -151,7 +160,7 @@ def register_kl(type_p: type[Distribution], type_q: type[Distribution], *, overr
                     instead=f"@register_kl({type_p.__name__}, {type_q.__name__}) above def formula(p, q): ...",
                 )
             )
-        rule = Rule(type_p, type_q, cast("Formula", formula), "user", _where(formula))
+        rule = Rule(type_p, type_q, cast("Formula", formula), "user", where_defined(formula))
         if override:
             _rules.pop((type_p, type_q), None)
         add(rule)
@@ -167,8 +176,8 @@ def add(rule: Rule) -> None:
         raise RegistrationError(
             explain_problem(
                 f"{rule} has a formula already.",
-                got=f"a second one, {_where(rule.formula)}",
-                expected=f"none: {_where(known.formula)} answers it",
+                got=f"a second one, {where_defined(rule.formula)}",
+                expected=f"none: {where_defined(known.formula)} answers it",
                 instead=f"@register_kl({rule.p.__name__}, {rule.q.__name__}, override=True)",
             )
         )
@@ -185,13 +194,48 @@ def remove(p: type, q: type) -> None:
 
 
 def rules() -> list[Rule]:
-    """Every registered rule, by name."""
+    """Every registered rule, by name, without those of torch's registry."""
     return sorted(_rules.values(), key=lambda rule: (rule.p.__name__, rule.q.__name__))
+
+
+def torch_rules() -> list[Rule]:
+    """The rules made of formulas that others registered with torch."""
+    return list(_torch_rules.values())
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def follow_torch() -> None:
+    """Read torch's registry again if it has changed since the last time."""
+    now = torch_registry.entries()
+    if now == _torch_entries:
+        return
+    _torch_entries[:] = now
+    found = torch_registry.third_party_formulas()
+    if found == {key: rule.formula for key, rule in _torch_rules.items()}:
+        return
+    _torch_rules.clear()
+    for (p, q), formula in found.items():
+        _torch_rules[p, q] = Rule(p, q, formula, "torch", f"torch.distributions.register_kl: {where_defined(formula)}")
+    _resolved.clear()
+    quick.clear()
+
+
+def _registered(p: type, q: type) -> Rule | None:
+    """The rule registered for exactly these two classes, here or with torch."""
+    own, theirs = _rules.get((p, q)), _torch_rules.get((p, q))
+    prefer_own = own is not None and (own.method == "user" or _is_structure(p, q))
+    if theirs is None or prefer_own:
+        return own
+    return None if _is_structure(p, q) else theirs
+
+
+def _is_structure(p: type, q: type) -> bool:
+    return p in torch_registry.STRUCTURES or q in torch_registry.STRUCTURES
 
 
 def find(p: type, q: type) -> Rule | None:
     """The most specific rule for two classes, or None."""
-    exact = _rules.get((p, q))
+    exact = _registered(p, q)
     if exact is not None:
         return exact
     if torch.compiler.is_compiling():
@@ -207,18 +251,21 @@ def find(p: type, q: type) -> Rule | None:
 def _resolve(p: type, q: type) -> Rule | None:
     # The method resolution order lists a class before its bases, so with single inheritance the first hit on either
     # axis is the most specific one there.
-    found = [_rules[a, b] for a in p.__mro__ for b in q.__mro__ if (a, b) in _rules]
-    applying = [rule for rule in found if rule.applies is None or rule.applies(p, q)]
+    found = [_registered(a, b) for a in p.__mro__ for b in q.__mro__]
+    applying = [rule for rule in found if rule is not None and (rule.applies is None or rule.applies(p, q))]
     if not applying:
         return None
     for rule in applying:
         if all(issubclass(rule.p, other.p) and issubclass(rule.q, other.q) for other in applying):
             return rule
+    theirs = next((rule for rule in applying if rule.method == "torch"), None)
+    if theirs is not None:  # torch prefers the closer first class, which comes first here
+        return theirs
     best = [r for r in applying if not any(_narrower(other, r) for other in applying)]
     raise RegistrationError(
         explain_problem(
             f"KL({p.__name__} || {q.__name__}) is ambiguous: several formulas apply and none is the most specific.",
-            got=" and ".join(f"{rule} ({_where(rule.formula)})" for rule in best),
+            got=" and ".join(f"{rule} ({where_defined(rule.formula)})" for rule in best),
             expected="one that fits both classes at least as closely as the others",
             instead=f"@register_kl({p.__name__}, {q.__name__})",
         )
@@ -234,15 +281,23 @@ def find_for(p: Distribution, q: Distribution) -> Rule | None:
     """The rule that answers two objects: their classes' own unless its structure does not fit, else a general one."""
     rule = find(type(p), type(q))
     if rule is None or (rule.method == "structure" and rule.formula(p, q) is None):
-        return next((general for general in (rule_for(p, q) for rule_for in _general) if general is not None), None)
+        rule = next((general for general in (rule_for(p, q) for rule_for in _general) if general is not None), None)
+        return _torch_structure(type(p), type(q)) if rule is None else rule
     return rule
+
+
+def _torch_structure(p: type, q: type) -> Rule | None:
+    """A formula that others registered with torch for structures, where nothing here takes the structure apart."""
+    found = (_torch_rules.get((a, b)) for a in p.__mro__ for b in q.__mro__)
+    return next((rule for rule in found if rule is not None), None)
 
 
 def _narrower(a: Rule, b: Rule) -> bool:
     return a is not b and issubclass(a.p, b.p) and issubclass(a.q, b.q)
 
 
-def _where(formula: Callable[..., object]) -> str:
+def where_defined(formula: Callable[..., object]) -> str:
+    """Module and name of a formula, for messages."""
     name = getattr(formula, "__qualname__", repr(formula))
     module = getattr(inspect.getmodule(formula), "__name__", "?")
     return f"{module}.{name}"

@@ -17,7 +17,7 @@ class Pair(NamedTuple):
     Attributes:
         p: Class name of p.
         q: Class name of q.
-        method: "closed form", "integral", "series", "infinite" or "user".
+        method: "closed form", "integral", "series", "infinite", "user" or "torch".
         source: The formula or its origin, in a few words.
     """
 
@@ -30,7 +30,7 @@ class Pair(NamedTuple):
 def coverage() -> list[Pair]:
     """Every ordered pair of families that `kl_divergence` answers, with the source of each formula.
 
-    Pairs registered with `register_kl` are included under the classes they were registered for.
+    Pairs registered with `register_kl`, here or with torch, are included under the classes they were registered for.
 
     Example:
         >>> pairs = {(pair.p, pair.q): pair.method for pair in coverage()}
@@ -40,7 +40,8 @@ def coverage() -> list[Pair]:
     known = examples()
     answered = [_describe(p, q) for p in known.values() for q in known.values() if p.event_shape == q.event_shape]
     own = {(type(p), type(q)) for p in known.values() for q in known.values()}
-    others = [Pair(r.p.__name__, r.q.__name__, r.method, r.source) for r in registry.rules() if (r.p, r.q) not in own]
+    registered = {(r.p, r.q): r for r in [*registry.torch_rules(), *registry.rules()] if (r.p, r.q) not in own}
+    others = [Pair(r.p.__name__, r.q.__name__, r.method, r.source) for r in registered.values()]
     return sorted([*(pair for pair in answered if pair is not None), *others])
 
 
