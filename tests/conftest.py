@@ -1,6 +1,7 @@
 """What every test may rely on."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 
 import hypothesis
@@ -26,3 +27,16 @@ def _torch_validates_its_arguments() -> Iterator[None]:
     Distribution.set_default_validate_args(True)
     yield
     Distribution.set_default_validate_args(True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test marked `sample(n)`, mark all but every n-th of its cases slow: `-m slow` runs the others."""
+    seen: Counter[tuple[str, str]] = Counter()
+    for item in items:
+        mark = item.get_closest_marker("sample")
+        if mark is not None:
+            test = item.path.as_posix(), getattr(item, "originalname", item.name)
+            if seen[test] % mark.args[0]:
+                item.add_marker(pytest.mark.slow)
+            seen[test] += 1

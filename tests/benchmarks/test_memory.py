@@ -19,6 +19,7 @@ def test_growth_counts_what_a_call_allocates_beyond_its_input():
     assert 60e6 < peak_growth(lambda x: (x + 1).sum(), state) < 80e6
 
 
+@pytest.mark.slow
 def test_a_subprocess_that_fails_gives_the_reason():
     reason = in_subprocess("no-such-case", "1", "kullback", threads=1)
     assert reason == "KeyError: 'no-such-case'"

@@ -184,6 +184,7 @@ def test_no_progress_when_standard_error_is_not_a_terminal(cases, capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_cases_are_found_by_being_in_the_folder():
     found = discover()
     assert "row-kl-logits" in found

@@ -18,6 +18,7 @@ uv = shutil.which("uv")
 
 @pytest.mark.skipif(uv is None, reason="needs uv to build a wheel")
 @pytest.mark.skipif(not (ROOT / "csrc").is_dir(), reason="the native sources are not part of this installation")
+@pytest.mark.slow
 def test_without_a_compiler_the_wheel_is_pure_and_works(tmp_path):
     source = tmp_path / "source"
     source.mkdir()

@@ -173,7 +173,7 @@ def test_compile_fullgraph(inputs, name):
     torch.testing.assert_close(compiled(*inputs), wrap(truth)(*inputs))
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
 def test_compiled_gradient(inputs, count, backend):
     torch.compiler.reset()
     compiled = torch.compile(lambda p, q: both(p, q).sum(), backend=backend, fullgraph=True)

@@ -253,6 +253,7 @@ def summary_of_all():
 
 
 @pytest.mark.parametrize("wanted", ["baseline", "avx2"])
+@pytest.mark.sample(2)
 def test_instruction_sets_agree(wanted):
     code = "import json; from tests.kernels.test_pair_ops import summary_of_all; print(json.dumps(summary_of_all()))"
     environment = {**os.environ, "KULLBACK_ISA": wanted, "OMP_NUM_THREADS": "1"}

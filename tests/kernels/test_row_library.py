@@ -52,6 +52,7 @@ def compiled(function, backend="aot_eager", **options):
     [("kl", *views) for views in itertools.product(("Logits", "LogProbs", "Probs"), repeat=2)]
     + [(name, "Counts", "Logits") for name in FUNCTIONS],
 )
+@pytest.mark.sample(3)
 def test_compiled_code_calls_the_native_kernel(name, view_p, view_q):
     def function(x, y):
         return FUNCTIONS[name](VIEWS[view_p](x), VIEWS[view_q](y))
@@ -93,6 +94,7 @@ def test_with_inductor():
         torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_shapes_and_shares_that_change():
     def function(x, y, alpha):
         return kb.skew_kl(kb.Probs(x), kb.Logits(y), alpha)
@@ -157,6 +159,7 @@ def test_the_op_by_itself(sample):
 
 @quiet
 @pytest.mark.parametrize("needs", [(True, True), (False, True), (True, False)])
+@pytest.mark.sample(3)
 def test_its_gradient_by_itself(needs):
     x, y = (t.requires_grad_() for t in draw(3, 9))
     nothing = torch.empty(0, dtype=torch.float64)

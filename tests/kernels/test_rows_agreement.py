@@ -166,6 +166,7 @@ MIXTURES = {
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("distance", [10.0, 1.0, 1e-3, 1e-6])
 @pytest.mark.parametrize("name", MIXTURES, ids=str)
+@pytest.mark.sample(3)
 def test_mixtures(name, distance, dtype):
     for classes in (1, 2, 49, 1025):
         a, b = logits(3, classes, distance, dtype)

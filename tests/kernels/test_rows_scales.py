@@ -33,6 +33,7 @@ def rows_of(step, classes, distance, *, falling_q):
 @pytest.mark.parametrize("step", STEPS, ids=str)
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.sample(3)
 def test_stairs(name, step, dtype, masked):
     for distance, falling_q in ((1.0, False), (1.0, True), (1e-3, False)):
         a, b = rows_of(STEPS[step], 3500, distance, falling_q=falling_q)

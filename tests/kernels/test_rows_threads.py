@@ -43,6 +43,7 @@ def run(instruction_set):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_instruction_sets_agree():
     used, found = run("")
     other_used, other = run("avx2" if used == "avx512" else "baseline")
@@ -108,6 +109,7 @@ def test_the_same_bits_for_any_number_of_threads(name, shape, dtype, threads):
 @pytest.mark.parametrize("name", FUNCTIONS, ids=str)
 @pytest.mark.parametrize(("view_p", "view_q"), [("Probs", "Logits"), ("LogProbs", "Probs"), ("Probs", "Probs")])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.sample(3)
 def test_the_same_bits_for_every_function_and_view(name, view_p, view_q, dtype, threads):
     a, b = rows_of((70, 999), dtype)
     p, q = (getattr(kb, view)(HOLD[view](x).to(dtype)) for view, x in ((view_p, a), (view_q, b)))

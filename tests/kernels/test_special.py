@@ -148,6 +148,7 @@ print(json.dumps([kernels.status().instruction_set, results]))
 
 
 @pytest.mark.parametrize("wanted", ["baseline", "avx2", "avx512"])
+@pytest.mark.sample(3)
 def test_every_instruction_set_meets_the_bound(wanted):
     request, truths = [], {}
     for name in NAMES:
@@ -272,6 +273,7 @@ def test_gradients_twice_and_batched(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.sample(5)
 def test_compiled_and_transformed_agree_with_eager(name):
     arguments = sample(name, (2, 3))
     function = getattr(special, name)

@@ -29,6 +29,7 @@ def loss_of(reduction="sum", log_target=False, function=kl_div):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.sample(3)
 def test_both_orders_are_torchs_on_torchs_cases(case, dtype):
     found = []
     for function in (kl_div, torchs_kl_div):
@@ -207,6 +208,7 @@ def test_dual_numbers_outside_functorch():
 
 @pytest.mark.parametrize("log_target", [False, True])
 @pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.sample(3)
 def test_compiled_without_a_break(reduction, log_target):
     torch._dynamo.reset()
     log_q, target = make(((3, 4), (3, 4), True, reduction, log_target), torch.float32)
@@ -221,6 +223,7 @@ def test_compiled_without_a_break(reduction, log_target):
         torch.testing.assert_close(ours, eager)
 
 
+@pytest.mark.slow
 def test_compiled_by_inductor():
     torch._dynamo.reset()
     log_q, p = make(((3, 4), (3, 4), True, "batchmean", False), torch.float32)

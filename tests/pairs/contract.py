@@ -32,14 +32,6 @@ VALUE["integral"] = VALUE["series"] = {torch.float64: 1e-10, torch.float32: 1e-6
 GRADIENT = {torch.float64: 1e-8, torch.float32: 1e-4}
 
 
-# Formulas of thousands of torch operations (Binet's remainder, Bessel recurrences, quadrature): tracing one takes
-# Dynamo ten to forty seconds, so their compile test runs only with `-m slow`.
-SLOW_TO_TRACE = {
-    "Binomial", "Dirichlet", "FisherSnedecor", "GeneralizedPareto", "Kumaraswamy", "LKJCholesky", "NegativeBinomial",
-    "RelaxedBernoulli", "RelaxedOneHotCategorical", "StudentT", "VonMises", "Wishart",
-}  # fmt: skip
-
-
 class Case(NamedTuple):
     """A registered pair and what the battery needs to know about it.
 
@@ -216,7 +208,7 @@ def test_forward_mode_agrees_with_backward(case: Case) -> None:
 
 
 def test_compiles_in_one_graph(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dynamo captures value and gradient without a break; marked slow for the formulas of `SLOW_TO_TRACE`."""
+    """Dynamo captures value and gradient without a break; `conftest.py` marks most cases slow."""
     # torch.compile turns validation off, which it cannot trace, for the rest of a process; the test session turns it on
     # again, and the distributions inside of Multinomial and OneHotCategorical are not told otherwise.
     monkeypatch.setattr(Distribution, "_validate_args", False)

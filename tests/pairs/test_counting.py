@@ -82,6 +82,7 @@ def truth(p: str, q: str) -> float:
 
 
 @pytest.mark.parametrize(("p", "q"), list(itertools.permutations(LAWS, 2)))
+@pytest.mark.sample(3)
 def test_value(p: str, q: str) -> None:
     first, second = LAWS[p][0], LAWS[q][0]
     want, found = truth(p, q), kl_with_error(first, second)
@@ -157,6 +158,7 @@ ENDLESS = [name for name in BIG if name != "Binomial"]
     ("p", "q"),
     [(p, q) for p in NARROW for q in ENDLESS if p.split()[-1] != q.split()[-1] and (p, q) != ("Binomial", "Poisson")],
 )
+@pytest.mark.sample(3)
 def test_counts_of_1e12_to_ten_digits(p: str, q: str) -> None:
     law, log_pmf, mean, deviation = BIG[p]
     want, found = integrated(log_pmf, BIG[q][1], mean, deviation), kl_with_error(law, BIG[q][0])

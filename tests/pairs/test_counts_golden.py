@@ -41,6 +41,7 @@ def test_every_pair_is_there() -> None:
 
 
 @pytest.mark.parametrize("name", SISTERS)
+@pytest.mark.sample(3)
 def test_values(name: str) -> None:
     bad = []
     for row in ROWS:
@@ -58,6 +59,7 @@ def test_errors_contain_the_truth() -> None:
 
 
 @pytest.mark.parametrize("name", SISTERS)
+@pytest.mark.sample(3)
 def test_gradients(name: str) -> None:
     bad = []
     for row in ROWS:

@@ -71,6 +71,7 @@ def truth_before(parameters, log_density, nodes, covariance):
 
 
 @pytest.mark.parametrize("name", LAWS)
+@pytest.mark.sample(3)
 def test_independent_laws_against_a_gaussian(name):
     kind, parameters, log_density, nodes = LAWS[name]
     p = d.Independent(kind(*map(pair, parameters)), 1)

@@ -70,6 +70,7 @@ def only_the_middle_is_lost(value: Tensor, plain: Tensor) -> bool:
 
 
 @pytest.mark.parametrize("kind", [*CONTINUOUS, *DISCRETE], ids=lambda kind: kind.__name__)
+@pytest.mark.sample(4)
 def test_kl_of_every_pair(kind: type[Distribution]) -> None:
     families = CONTINUOUS if kind in CONTINUOUS else DISCRETE
     p = law(kind, families[kind])

@@ -97,6 +97,7 @@ ACROSS = [
 
 
 @pytest.mark.parametrize(("name_p", "name_q"), SAME + ACROSS)
+@pytest.mark.sample(3)
 def test_every_pair_of_parameters(name_p, name_q):
     indices = torch.arange(4)
     p, q = LAWS[name_p](indices.repeat_interleave(4)), LAWS[name_q](indices.repeat(4))

@@ -49,6 +49,7 @@ def build(described: list[Any], dtype: torch.dtype = torch.float64) -> d.Distrib
 
 
 @pytest.mark.parametrize("name", SISTERS)
+@pytest.mark.sample(2)
 def test_values(name: str) -> None:
     bad = []
     for row in table():
@@ -72,6 +73,7 @@ def univariate() -> list[d.Distribution]:
 
 
 @pytest.mark.parametrize("name", SISTERS)
+@pytest.mark.sample(3)
 def test_equal_laws_are_exactly_zero_apart(name: str) -> None:
     for p in univariate():
         again = copy.deepcopy(p)
@@ -100,6 +102,7 @@ def test_laws_that_share_nothing(p, a, q, b) -> None:
     assert kb.skew_kl(p, q, 0.1).item() == pytest.approx(-math.log(0.1), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_every_univariate_pair_has_an_answer() -> None:
     """Finite where bounded; Rényi's divergence grows with its order, and nothing is negative or not a number."""
     laws = univariate()

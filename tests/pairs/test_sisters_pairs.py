@@ -67,6 +67,7 @@ def available(row: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("name", SISTERS)
+@pytest.mark.sample(3)
 def test_values(name: str) -> None:
     bad = []
     for row in filter(available, [*table("pairs"), *table("mixtures")]):
@@ -103,6 +104,7 @@ NOISE = 1e-20
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, GRADIENT), (torch.float32, GRADIENT_32)])
 @pytest.mark.parametrize("name", SISTERS)
+@pytest.mark.sample(3)
 def test_gradients(name: str, dtype: torch.dtype, tolerance: float) -> None:
     rows = [row for row in table("gradients") if dtype == torch.float64 or exact_in_float32(row)]
     assert len(rows) >= 2

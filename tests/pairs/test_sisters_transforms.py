@@ -101,6 +101,7 @@ SLOW_TO_TRACE = [pytest.param(route, marks=pytest.mark.slow) for route in ("corn
 
 
 @pytest.mark.parametrize("route", ["outcomes", "law between", *SLOW_TO_TRACE])
+@pytest.mark.slow
 def test_compiles(route: str) -> None:
     f, at = function_of(route)
     torch._dynamo.reset()

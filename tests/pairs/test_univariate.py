@@ -82,6 +82,7 @@ def outside(p: str, params_p: dict[str, float], q: str, params_q: dict[str, floa
 
 
 @pytest.mark.parametrize("p", NAMES)
+@pytest.mark.sample(4)
 def test_finite_exactly_where_it_should_be(p: str) -> None:
     for q in NAMES:
         if p == q:
@@ -322,6 +323,7 @@ def test_transformed_laws() -> None:
     assert kl_divergence(exp_laplace, normal).isinf().tolist() == [False, True, True]
 
 
+@pytest.mark.slow
 def test_float32_is_the_exact_answer_for_the_stored_parameters() -> None:
     for row in table("typical"):
         given = [make(row[side], tensors(row[f"{side}_parameters"], torch.float32)) for side in "pq"]

@@ -1,10 +1,9 @@
-"""Importing kullback changes nothing of torch's, costs next to nothing, and `--help` needs no torch."""
+"""Importing kullback changes nothing of torch's and loads nothing heavy, and `--help` needs no torch."""
 
 import ast
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -54,14 +53,6 @@ def test_importing_every_module_leaves_torch_as_it_was():
     assert after == before
 
 
-def test_import_costs_at_most_a_tenth_of_torchs():
-    code = (
-        "import time; a = time.perf_counter(); import torch; b = time.perf_counter(); import kullback; "
-        "c = time.perf_counter(); print((c - b) / (b - a))"
-    )
-    assert any(float(run(code)) <= 0.10 for _ in range(3))  # a busy machine may spoil one
-
-
 ONLY_IN = {
     "torch.distributed": ("parallel/", "comparison/accumulator.py"),
     "triton": ("/triton.py",),
@@ -80,18 +71,15 @@ def test_heavy_and_risky_modules_stay_in_their_rooms(module, places):
                 assert any(place in path.as_posix() for place in places), f"{path} imports {module}"
 
 
-def test_import_alone_does_not_import_torch():
-    assert run("import sys, kullback; print('torch' in sys.modules)").strip() == "False"
+HEAVY = ("torch", "numpy", "scipy", "matplotlib", "transformers", "rich", "plotext")
 
 
-def test_help_is_quick_and_needs_no_torch():
+def test_import_alone_loads_nothing_heavy():
+    assert run(f"import sys, kullback; print([m for m in {HEAVY} if m in sys.modules])").strip() == "[]"
+
+
+def test_help_needs_no_torch():
     code = (
         "import sys; from kullback.cli.main import build_parser as b; b().format_help(); print('torch' in sys.modules)"
     )
     assert run(code).strip() == "False"
-    seconds = []
-    for _ in range(5):
-        start = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "kullback.cli.main", "--help"], check=True, capture_output=True)
-        seconds.append(time.perf_counter() - start)
-    assert min(seconds) < 0.3

@@ -56,6 +56,7 @@ def truth(name):
 
 
 @EACH
+@pytest.mark.sample(3)
 def test_functional_derivatives(name):
     function, point = packed(name)
     slope, curvature = truth(name)
@@ -89,6 +90,7 @@ def test_forward_mode_over_reverse_mode(name):
 
 
 @EACH
+@pytest.mark.sample(4)
 def test_compiles_without_breaks(name):
     torch._dynamo.reset()
     function, point = packed(name)

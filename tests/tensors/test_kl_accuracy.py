@@ -60,6 +60,7 @@ def test_float64(view_p, view_q, distance):
 @pytest.mark.parametrize("dtype", [FLOAT32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("distance", [3.0, 1e-2, 1e-4, 1e-7])
 @pytest.mark.parametrize(("view_p", "view_q"), MIXES)
+@pytest.mark.sample(5)
 def test_lower_precision_is_the_exact_kl_of_the_rounded_input(view_p, view_q, distance, dtype):
     p, q = rows(2, 40, distance, spread=1.0)
     eps = torch.finfo(dtype).eps
@@ -69,6 +70,7 @@ def test_lower_precision_is_the_exact_kl_of_the_rounded_input(view_p, view_q, di
 @pytest.mark.parametrize("dtype", [FLOAT64, FLOAT32])
 @pytest.mark.parametrize("distance", [20.0, 1.0, 1e-3, 1e-7, 1e-13])
 @pytest.mark.parametrize(("view_p", "view_q"), [(kb.Logits, kb.Logits), (kb.Probs, kb.Logits), (kb.Probs, kb.Counts)])
+@pytest.mark.sample(5)
 def test_a_vocabulary_of_131072(view_p, view_q, distance, dtype):
     distinct, repeats = 64, 2048
     p, q = rows(3, distinct, distance)

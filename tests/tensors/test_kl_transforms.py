@@ -48,6 +48,7 @@ def close(got, want):
     return torch.allclose(got, want, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.sample(3)
 def test_gradcheck_twice(f, rows):
     a, b = (t[0].clone().requires_grad_() for t in rows)
     assert torch.autograd.gradcheck(f, (a, b), check_forward_ad=True, check_batched_grad=True)
@@ -105,6 +106,7 @@ def test_third_derivative(f, rows):
     assert close(total.detach(), want(a.detach(), b))
 
 
+@pytest.mark.sample(7)
 def test_compile(f, rows):
     a, b = (t[0].clone().requires_grad_() for t in rows)
     torch._dynamo.reset()
@@ -115,6 +117,7 @@ def test_compile(f, rows):
         assert close(got, want)
 
 
+@pytest.mark.slow
 def test_compile_with_inductor_near_equality():
     generator = torch.Generator().manual_seed(0)
     a = torch.randn(4, 50, dtype=torch.float64, generator=generator)
@@ -130,6 +133,7 @@ def test_compile_with_inductor_near_equality():
         assert torch.allclose(g, w, rtol=1e-12, atol=1e-14 * w.abs().max().item())
 
 
+@pytest.mark.sample(2)
 def test_compile_with_every_option_and_changing_shapes():
     torch._dynamo.reset()
 

@@ -30,6 +30,7 @@ print(json.dumps(many - few))
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak resident size as Linux reports it")
 @pytest.mark.parametrize(("order", "tensors"), [("first", 4), ("second", 6)])
+@pytest.mark.sample(4)
 def test_more_rows_cost_their_inputs_and_gradients_only(order, tensors, implementation):
     command = [sys.executable, "-W", "ignore", "-c", SCRIPT, order]
     # A fixed threshold makes glibc return every freed tensor, so that the peak is what was alive at once.

@@ -95,6 +95,7 @@ def check(name, views, tensors, tolerance, gradient_tolerance=None, *, way="eage
 @pytest.mark.parametrize("dtype", [FLOAT64, FLOAT32])
 @pytest.mark.parametrize("distance", [10.0, 1e-1, 1e-3, 1e-6, 1e-9, 1e-12])
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sample(5)
 def test_near_equality(name, distance, dtype):
     for classes in (5, 70):
         a, b = (v.to(dtype) for v in near(classes, distance))
@@ -119,6 +120,7 @@ def q_excludes_a_faint_class(a, b):
 @pytest.mark.parametrize("distance", [1.0, 1e-4, 1e-8])
 @pytest.mark.parametrize("change", [one_class_has_all, half_agrees, q_excludes_a_faint_class])
 @pytest.mark.parametrize("name", ["js", "skew 0.1", "skew 0.999", "scaled 0.3", "scaled 1e-4"])
+@pytest.mark.sample(5)
 def test_rows_that_agree_where_it_counts(name, change, distance, dtype):
     a, b = near(100, distance)
     change(a, b)
@@ -161,6 +163,7 @@ def a_finite_number_excludes_classes_of_q(a, b):
     a_finite_number_excludes_classes_of_p, a_finite_number_excludes_classes_of_q,
 ])  # fmt: skip
 @pytest.mark.parametrize("name", ["js", "skew 0.1", "skew 1e-9", "scaled 0.3", "scaled 1e-9", "scaled 1 - 1e-11"])
+@pytest.mark.sample(5)
 def test_every_way_is_accurate(name, change, way):
     for dtype, distance in ((FLOAT64, 1e-1), (FLOAT64, 1e-7), (FLOAT32, 1e-1)):
         a, b = near(80, distance)

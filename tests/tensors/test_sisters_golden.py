@@ -32,6 +32,7 @@ def names(record):
 
 
 @pytest.mark.parametrize("record", TABLE, ids=names)
+@pytest.mark.sample(3)
 def test_values_and_gradients(record):
     (x, p), (y, q) = views(record)
     for entry in record["values"]:

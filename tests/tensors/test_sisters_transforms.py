@@ -37,6 +37,7 @@ def close(got, want):
 
 
 @pytest.mark.parametrize("name", [*FEW, "jeffreys", "hellinger", "scaled_js 0.3", "renyi inf"])
+@pytest.mark.sample(4)
 def test_gradcheck_twice(name, rows):
     a, b = (t[0, :3].clone().requires_grad_() for t in rows)
     f = mixed(name)
@@ -79,6 +80,7 @@ def test_transforms(name, rows):
 
 
 @pytest.mark.parametrize("name", ["total_variation", "skew_kl 0.1", "renyi 30.0"])
+@pytest.mark.sample(5)
 def test_compile(name, rows):
     a, b = (t.clone().requires_grad_() for t in rows)
     f = mixed(name)
@@ -89,6 +91,7 @@ def test_compile(name, rows):
     assert all(close(g, w) for g, w in zip(torch.autograd.grad(value.sum(), (a, b)), want, strict=True))
 
 
+@pytest.mark.slow
 def test_compile_with_inductor_near_equality(rows):
     a = rows[0]
     b = a + 1e-12 * rows[1]
@@ -102,6 +105,7 @@ def test_compile_with_inductor_near_equality(rows):
         assert torch.allclose(g, w, rtol=1e-11, atol=1e-12 * w.abs().max().item())
 
 
+@pytest.mark.slow
 def test_compile_with_a_parameter_that_changes(rows):
     p, q = (kb.Logits(t) for t in rows)
     torch._dynamo.reset()

@@ -64,6 +64,7 @@ def failed(report: testing.Report) -> set[str]:
 
 
 @pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.sample(3)
 def test_a_planted_fault_is_found_under_its_name_and_no_other(name):
     expected, keywords = FAULTS[name]
     # Tracing is the slow part and says nothing about a wrong number.

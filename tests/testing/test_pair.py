@@ -75,6 +75,7 @@ CORRECT = [
 
 
 @pytest.mark.parametrize(("kl", "p", "q"), CORRECT)
+@pytest.mark.sample(3)
 def test_a_correct_closed_form_passes(kl, p, q):
     report = check_pair(p, q, kl=kl)
     assert report.ok, str(report)
@@ -180,6 +181,7 @@ def test_a_planted_fault_is_found_under_its_name(name):
         (D.VonMises(f64(0.5), f64(2.0)), D.VonMises(f64(2.0), f64(1.0)), "von Mises"),
     ],
 )
+@pytest.mark.sample(3)
 def test_the_quadrature_agrees_with_the_closed_form(p, q, expected):
     exact, error = exact_kl(p, q)
     if expected == "von Mises":
