@@ -240,20 +240,24 @@ def _estimate(tokens: _Tokens, estimator: Estimator, use: Use, level: Level, lim
         values = (weight * ell * ell * 0.5).detach() + (score - score.detach())
     else:
         clipped = clipped | (tokens.finite & (-ell.detach() > limit))
-        values = _k3(ell, log_weight, weight, limit)
+        # log ρ − ℓ without the policy's own token: as a difference, two gradients of size e^limit would have to cancel.
+        others = tokens.ref - tokens.behaviour
+        if level == "sequence" and others.dim():
+            others = others + torch.nn.functional.pad(log_weight[..., :-1], (1, 0))
+        values = _k3(ell, weight, _limited_exp(others, limit), limit)
     return torch.where(tokens.finite, values, tokens.otherwise), clipped
 
 
-def _k3(ell: Tensor, log_weight: Tensor, weight: Tensor, limit: float) -> Tensor:
+def _k3(ell: Tensor, weight: Tensor, ratio: Tensor, limit: float) -> Tensor:
     """ρ (e^−ℓ − 1 + ℓ), whose exponential is limited in the value but not in the gradient.
 
-    e^−ℓ ρ is ref / b, which does not depend on the policy's own token. So the gradient is that of ρ(ℓ − 1) + ref/b,
-    which stays finite where e^−ℓ does not. For ℓ near 0 that form cancels and the definition itself is used.
+    `ratio` is e^−ℓ ρ = ref / b, which does not depend on the policy's own token. So the gradient is that of
+    ρ(ℓ − 1) + ref/b, which stays finite where e^−ℓ does not. For ℓ near 0 that form cancels and the definition itself is used.
     """
     value = (weight * expm1mx((-ell).clamp_max(limit))).detach()
     near = ell.detach().abs() < 1
     close = weight * expm1mx(-torch.where(near, ell, 0.0))
-    far = weight * (ell - 1) + _limited_exp(log_weight - ell, limit)
+    far = weight * (ell - 1) + ratio
     path = torch.where(near, close, far)
     return value + (path - path.detach())
 
