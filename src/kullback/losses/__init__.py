@@ -1,28 +1,51 @@
 """Training losses whose gradient is the one the user means: VAE, variational inference, diffusion, policies."""
 
 from kullback.losses.audit import AuditFinding, PolicyAudit, audit_policy_kl
+from kullback.losses.balance import kl_balance
 from kullback.losses.controllers import AdaptiveKLController, FixedKLController, TargetKLStopper
 from kullback.losses.elbo import elbo, importance_weighted_bound, multi_sample_bound
 from kullback.losses.free_bits import free_bits
 from kullback.losses.gaussian import gaussian_kl
+from kullback.losses.path_gradient import path_kl, path_log_prob
 from kullback.losses.policy import PolicyKLReport, policy_kl
 from kullback.losses.policy_exact import exact_policy_kl, topk_policy_kl
+from kullback.losses.schedule import (
+    CapacitySchedule,
+    ConstantSchedule,
+    CosineSchedule,
+    CyclicalSchedule,
+    LinearSchedule,
+    Schedule,
+)
 from kullback.losses.tokens import reduce_tokens
+from kullback.losses.trust_region import NaturalStep, fisher_vector_product, natural_step
 
 __all__ = [
     "AdaptiveKLController",
     "AuditFinding",
+    "CapacitySchedule",
+    "ConstantSchedule",
+    "CosineSchedule",
+    "CyclicalSchedule",
     "FixedKLController",
+    "LinearSchedule",
+    "NaturalStep",
     "PolicyAudit",
     "PolicyKLReport",
+    "Schedule",
     "TargetKLStopper",
     "audit_policy_kl",
     "elbo",
     "exact_policy_kl",
+    "fisher_vector_product",
     "free_bits",
     "gaussian_kl",
     "importance_weighted_bound",
+    "kl_balance",
     "multi_sample_bound",
+    "natural_step",
+    "path_kl",
+    "path_log_prob",
     "policy_kl",
     "reduce_tokens",
     "topk_policy_kl",

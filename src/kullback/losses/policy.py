@@ -252,7 +252,8 @@ def _k3(ell: Tensor, weight: Tensor, ratio: Tensor, limit: float) -> Tensor:
     """ρ (e^−ℓ − 1 + ℓ), whose exponential is limited in the value but not in the gradient.
 
     `ratio` is e^−ℓ ρ = ref / b, which does not depend on the policy's own token. So the gradient is that of
-    ρ(ℓ − 1) + ref/b, which stays finite where e^−ℓ does not. For ℓ near 0 that form cancels and the definition itself is used.
+    ρ(ℓ − 1) + ref/b, which stays finite where e^−ℓ does not. For ℓ near 0 that form cancels and the
+    definition itself is used.
     """
     value = (weight * expm1mx((-ell).clamp_max(limit))).detach()
     near = ell.detach().abs() < 1
