@@ -30,11 +30,17 @@ def test_one_version_everywhere():
 
 
 @in_repository
-def test_readme_has_exactly_two_set_up_commands_and_ci_runs_the_tests_by_one_of_them():
+def test_readme_has_exactly_two_set_up_commands_and_ci_runs_both():
     commands = re.findall(r"^pip install uv && uv run .+$", read("README.md"), re.MULTILINE)
     assert len(commands) == 2
-    assert commands[1] == "pip install uv && uv run pytest -n auto"
-    assert commands[1] in read(".ci/run")
+    assert commands[1] == "pip install uv && uv run --group test pytest -n auto"
+    assert set(commands) <= set(read(".ci/run").splitlines())
+
+
+@in_repository
+def test_the_changelog_of_a_version_is_short():
+    for version in read("CHANGELOG.md").split("\n## ")[1:]:
+        assert len(version.strip().splitlines()) <= 40
 
 
 @in_repository
