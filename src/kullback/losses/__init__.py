@@ -1,11 +1,14 @@
-"""Training losses whose gradient is the one the user means: VAE, variational inference, diffusion, policies."""
+"""Training losses whose gradient is the one the user means: VAE, variational inference, policies, distillation."""
 
 from kullback.losses.audit import AuditFinding, PolicyAudit, audit_policy_kl
 from kullback.losses.balance import kl_balance
 from kullback.losses.controllers import AdaptiveKLController, FixedKLController, TargetKLStopper
+from kullback.losses.distillation_loss import DistillationLoss
 from kullback.losses.elbo import elbo, importance_weighted_bound, multi_sample_bound
 from kullback.losses.free_bits import free_bits
 from kullback.losses.gaussian import gaussian_kl
+from kullback.losses.hidden_distillation import LinearDistillation, linear_distillation
+from kullback.losses.logit_distillation import distillation
 from kullback.losses.path_gradient import path_kl, path_log_prob
 from kullback.losses.policy import PolicyKLReport, policy_kl
 from kullback.losses.policy_exact import exact_policy_kl, topk_policy_kl
@@ -27,7 +30,9 @@ __all__ = [
     "ConstantSchedule",
     "CosineSchedule",
     "CyclicalSchedule",
+    "DistillationLoss",
     "FixedKLController",
+    "LinearDistillation",
     "LinearSchedule",
     "NaturalStep",
     "PolicyAudit",
@@ -35,6 +40,7 @@ __all__ = [
     "Schedule",
     "TargetKLStopper",
     "audit_policy_kl",
+    "distillation",
     "elbo",
     "exact_policy_kl",
     "fisher_vector_product",
@@ -42,6 +48,7 @@ __all__ = [
     "gaussian_kl",
     "importance_weighted_bound",
     "kl_balance",
+    "linear_distillation",
     "multi_sample_bound",
     "natural_step",
     "path_kl",
