@@ -7,7 +7,6 @@ products with the weights are computed once; where it is one number per token, t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -15,11 +14,9 @@ from torch import Tensor
 
 from kullback._core.errors import ShapeError, explain_problem
 from kullback._core.reduction import Reduction
-from kullback._core.validation import check_rows
-from kullback.kernels.entropy_rows import entropy_rows
-from kullback.kernels.levels import is_batch_of_gradients, tracer_active, transform_active
-from kullback.kernels.sides import Encoding
-from kullback.losses.head import Head, HeadGradients, check_head, each_model
+from kullback.kernels.levels import tracer_active, transform_active
+from kullback.losses.head import Head, check_head, each_model
+from kullback.losses.head_chunks import Chunks, Details, ReducedLoss, TokenLosses, token_losses, whole_logits
 from kullback.losses.logit_distillation import check_align, refuse_sizes
 from kullback.losses.row_divergence import DivergenceName, choose_divergence
 from kullback.losses.token_loss import TokenLoss
@@ -30,7 +27,6 @@ from kullback.losses.token_reduction import (
     check_labels,
     check_temperature,
 )
-from kullback.tensors.frame import values_hidden
 
 
 class LinearDistillation(NamedTuple):
@@ -119,7 +115,7 @@ def linear_distillation(
         >>> hidden = torch.tensor([[1.0, 2.0], [0.5, -1.0]], requires_grad=True)
         >>> weight = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], requires_grad=True)
         >>> linear_distillation(hidden, weight, hidden.detach(), weight.detach())
-        tensor(0., grad_fn=<_ReducedLossBackward>)
+        tensor(0., grad_fn=<ReducedLossBackward>)
         >>> linear_distillation(hidden, weight, torch.zeros(2, 2), weight.detach(), reduction="none")
         tensor([0.3090, 0.1991], grad_fn=<ViewBackward0>)
     """
@@ -171,209 +167,23 @@ def linear_distillation(
         return _linear_loss(chunks, reduce, batch, details)
 
 
-class Chunks(NamedTuple):
-    """All tokens of a call, in chunks."""
-
-    loss: TokenLoss
-    student: Head
-    teacher: Head
-    keep: Tensor | None
-    labels: Tensor | None
-    size: int
-
-    @property
-    def parts(self) -> list[slice]:
-        """The chunks."""
-        return [slice(start, start + self.size) for start in range(0, self.student.hidden.shape[0], self.size)]
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Of the loss."""
-        return torch.promote_types(self.student.work_dtype, self.teacher.work_dtype)
-
-    def empty_rows(self) -> Tensor:
-        """Room for one number per token."""
-        return torch.empty(self.student.hidden.shape[0], dtype=self.dtype, device=self.student.hidden.device)
-
-    def rows_of(self, part: slice, student: Tensor, teacher: Tensor) -> tuple[Tensor, Tensor]:
-        """The divergence and the loss of some tokens, from their logits."""
-        keep = None if self.keep is None else self.keep[part]
-        rows = self.loss.divergence_rows(student, teacher, keep, _check_of(student, teacher, keep))
-        if self.labels is None:
-            return rows, rows
-        return rows, self.loss.with_labels(rows, student, self.labels[part], keep)
-
-
 def _linear_loss(chunks: Chunks, reduce: TokenReduction, batch: torch.Size, details: bool) -> Any:
     tensors = (*chunks.student.tensors, *chunks.teacher.tensors)
-    log = _Details(chunks) if details else None
+    log = Details(chunks) if details else None
     if torch.compiler.is_compiling() or transform_active() or tracer_active():
-        _, rows = chunks.rows_of(slice(None), *_whole_logits(chunks))
+        _, rows = chunks.rows_of(slice(None), *whole_logits(chunks))
         loss = reduce.apply(rows.to(chunks.dtype).reshape(batch))
         if log is not None:
-            log.fill(slice(None), rows.detach(), *(t.detach() for t in _whole_logits(chunks)))
+            log.fill(slice(None), rows.detach(), *(t.detach() for t in whole_logits(chunks)))
     elif reduce.reduction == "none":
-        loss = reduce.apply(_TokenLosses.apply(chunks, log, *tensors).reshape(batch))
+        loss = reduce.apply(TokenLosses.apply(chunks, log, *tensors).reshape(batch))
     elif torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
-        loss = _ReducedLoss.apply(chunks, reduce, batch, log, *tensors)
+        loss = ReducedLoss.apply(chunks, reduce, batch, log, *tensors)
     else:
-        loss = reduce.apply(_token_losses(chunks, log).reshape(batch))
+        loss = reduce.apply(token_losses(chunks, log).reshape(batch))
     if log is None:
         return loss
     return LinearDistillation(loss, *(rows.reshape(batch) for rows in log.rows))
-
-
-class _Details:
-    """Divergence and entropies of every token, filled chunk by chunk."""
-
-    def __init__(self, chunks: Chunks) -> None:
-        self.chunks = chunks
-        self.rows = [torch.zeros_like(chunks.empty_rows()) for _ in range(3)]
-
-    def fill(self, part: slice, divergence: Tensor, student: Tensor, teacher: Tensor) -> None:
-        """Keep what is known of a chunk."""
-        keep = None if self.chunks.keep is None else self.chunks.keep[part]
-        self.rows[0][part] = divergence.to(self.chunks.dtype)
-        for rows, logits in zip(self.rows[1:], (student, teacher), strict=True):
-            found = entropy_rows((self.chunks.loss.scaled(logits),), (Encoding(),), keep=keep)
-            rows[part] = found.to(self.chunks.dtype)
-
-
-def _token_losses(chunks: Chunks, log: _Details | None) -> Tensor:
-    """The loss of every token, without history."""
-    rows = chunks.empty_rows()
-    with torch.no_grad():
-        for part in chunks.parts:
-            student, teacher = (head.logits(head.products(part)) for head in (chunks.student, chunks.teacher))
-            divergence, losses = chunks.rows_of(part, student, teacher)
-            rows[part] = losses.to(rows.dtype)
-            if log is not None:
-                log.fill(part, divergence, student, teacher)
-    return rows
-
-
-class _Totals:
-    """The gradients of both heads, summed over chunks."""
-
-    def __init__(self, chunks: Chunks, needs: Sequence[bool]) -> None:
-        self.chunks = chunks
-        self.student = HeadGradients(chunks.student, (needs[0], needs[1], needs[2]))
-        self.teacher = HeadGradients(chunks.teacher, (needs[3], needs[4], needs[5]))
-        self.needs = any(needs[:3]), any(needs[3:])
-
-    def add(self, part: slice, factors: Tensor, log: _Details | None = None) -> Tensor:
-        """Add the gradients of a chunk, each token times its factor; returns the losses of its tokens."""
-        chunks = self.chunks
-        heads = chunks.student, chunks.teacher
-        products, wanted, logits = [], [], []
-        with torch.enable_grad():
-            for head, needed in zip(heads, self.needs, strict=True):
-                found = head.products(part).requires_grad_(needed)
-                bias = None if head.bias is None else head.bias.detach().requires_grad_(needed)
-                logits.append(head.with_tensors(head.hidden, head.weight, bias).logits(found))
-                products.append((found, bias))
-                wanted += [t for t in (found, bias) if t is not None and needed]
-            divergence, rows = chunks.rows_of(part, logits[0], logits[1])
-        gradients = iter(torch.autograd.grad(rows, wanted, factors.to(rows.dtype)))
-        if log is not None:
-            log.fill(part, divergence.detach(), logits[0].detach(), logits[1].detach())
-        del logits
-        for totals, needed, (found, bias) in zip((self.student, self.teacher), self.needs, products, strict=True):
-            if needed:
-                totals.add(part, next(gradients).to(found.dtype), None if bias is None else next(gradients))
-        return rows.detach()
-
-    def scaled(self, factor: Tensor) -> list[Tensor | None]:
-        """All gradients times a number; used up by this."""
-        return [*self.student.scaled(factor), *self.teacher.scaled(factor)]
-
-
-class _ReducedLoss(torch.autograd.Function):
-    """One number; the forward pass computes the gradients as well."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, chunks: Chunks, reduce: TokenReduction, batch: torch.Size, log: _Details | None, *tensors: Tensor
-    ) -> Tensor:
-        rows = chunks.empty_rows()
-        factors = reduce.token_factors(batch, rows).reshape(-1)
-        totals = _Totals(chunks, ctx.needs_input_grad[4:])
-        for part in chunks.parts:
-            rows[part] = totals.add(part, factors[part], log).to(rows.dtype)
-        ctx.chunks, ctx.factors, ctx.totals = chunks, factors, totals
-        ctx.save_for_backward(*tensors)
-        return reduce.apply(rows.reshape(batch))
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        tensors, needs = ctx.saved_tensors, ctx.needs_input_grad[4:]
-        if _followed(grad):
-            found = _whole_gradients(ctx.chunks, tensors, needs, grad * ctx.factors)
-        elif ctx.totals is not None:
-            found, ctx.totals = ctx.totals.scaled(grad), None
-        else:
-            # Backward for the second time: the sums were given away, and are found again.
-            found = _summed_gradients(ctx.chunks, needs, grad * ctx.factors)
-        return (None, None, None, None, *found)
-
-
-class _TokenLosses(torch.autograd.Function):
-    """One number per token; the backward pass computes the logits again."""
-
-    @staticmethod
-    def forward(ctx: Any, chunks: Chunks, log: _Details | None, *tensors: Tensor) -> Tensor:
-        ctx.chunks = chunks
-        ctx.save_for_backward(*tensors)
-        return _token_losses(chunks, log)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        tensors, needs = ctx.saved_tensors, ctx.needs_input_grad[2:]
-        if _followed(grad):
-            return (None, None, *_whole_gradients(ctx.chunks, tensors, needs, grad))
-        return (None, None, *_summed_gradients(ctx.chunks, needs, grad))
-
-
-def _followed(grad: Tensor) -> bool:
-    return torch.is_grad_enabled() or transform_active() or tracer_active() or is_batch_of_gradients(grad)
-
-
-def _summed_gradients(chunks: Chunks, needs: Sequence[bool], factors: Tensor) -> list[Tensor | None]:
-    totals = _Totals(chunks, needs)
-    for part in chunks.parts:
-        totals.add(part, factors[part])
-    return totals.scaled(torch.ones((), device=factors.device))
-
-
-def _whole_gradients(
-    chunks: Chunks, tensors: Sequence[Tensor | None], needs: Sequence[bool], factors: Tensor
-) -> list[Tensor | None]:
-    """The gradients in differentiable operations, from logits that exist as a whole."""
-    recorded = torch.is_grad_enabled()
-    with torch.enable_grad():
-        whole = chunks._replace(
-            student=chunks.student.with_tensors(*tensors[:3]),  # type: ignore[arg-type]
-            teacher=chunks.teacher.with_tensors(*tensors[3:]),  # type: ignore[arg-type]
-        )
-        _, rows = whole.rows_of(slice(None), *_whole_logits(whole))
-    wanted = [t for t, need in zip(tensors, needs, strict=True) if need and t is not None]
-    found = iter(torch.autograd.grad(rows, wanted, factors.to(rows.dtype), create_graph=recorded))
-    return [next(found) if need else None for need in needs]
-
-
-def _whole_logits(chunks: Chunks) -> tuple[Tensor, Tensor]:
-    return chunks.student.whole_logits(), chunks.teacher.whole_logits()
-
-
-def _check_of(student: Tensor, teacher: Tensor, keep: Tensor | None) -> Callable[[], None] | None:
-    if values_hidden():
-        return None
-
-    def check() -> None:
-        check_rows(student, "Logits", "the student's logits", True, keep=keep)
-        check_rows(teacher, "Logits", "the teacher's logits", True, keep=keep)
-
-    return check
 
 
 def _shared_classes(student: int, teacher: int, align: object) -> int:
