@@ -10,6 +10,12 @@ GOOD = kb.Probs(X)
 NAN, INF = float("nan"), float("inf")
 
 
+class Output:
+    """What a Hugging Face model returns."""
+
+    logits = X
+
+
 def row(*numbers, dtype=torch.float32):
     return torch.tensor([[0.2, 0.3, 0.5], list(numbers)], dtype=dtype)
 
@@ -18,7 +24,7 @@ TYPE_ERRORS = {
     "bare tensors": (lambda: kb.kl(X, X), "Logits(x), LogProbs(x), Probs(x) or Counts(x)"),
     "one bare tensor": (lambda: kb.kl(GOOD, X), "q is a Tensor of shape (2, 3)"),
     "a list": (lambda: kb.kl(GOOD, [0.5, 0.5]), "Probs(torch.as_tensor(x))"),
-    "samples": (lambda: kb.kl(kb.Samples(X), GOOD), "estimate_kl(Samples(x), Samples(y))"),
+    "samples": (lambda: kb.kl(kb.Samples(X), GOOD), "Counts(torch.bincount(x, minlength=K))"),
     "a view and a distribution": (
         lambda: kb.kl(GOOD, torch.distributions.Categorical(X)),
         "not one with the other",
@@ -31,9 +37,21 @@ TYPE_ERRORS = {
     "a mask of numbers": (lambda: kb.kl(GOOD, GOOD, mask=torch.ones(2)), "mask=mask.bool()"),
     "a boolean weight": (lambda: kb.kl(GOOD, GOOD, weight=torch.ones(2, dtype=torch.bool)), "mask= for booleans"),
 }
+TYPE_ERRORS |= {
+    "entropy of a bare tensor": (lambda: kb.entropy(X), "entropy(Logits(x)) for raw"),
+    "a unit by its name": (lambda: kb.kl(GOOD, GOOD, base="bits"), "base=2"),
+    "a number": (lambda: kb.kl(torch.distributions.Normal(0.0, 1.0), 3.0), "the float 3.0"),
+    "complex logits": (lambda: kb.Logits(torch.ones(2, dtype=torch.complex64)), "Logits(x.real)"),
+    "a model's output": (lambda: kb.kl(Output(), GOOD), "Logits(p.logits)"),
+    "a wrapped model's output": (lambda: kb.Probs(Output()), "Logits(output.logits)"),
+    "sparse": (lambda: kb.Probs(X.to_sparse()), "Probs(x.to_dense())"),
+    "sparse logits": (lambda: kb.Logits(X.to_sparse()), "are zeros, not -inf"),
+    "mkldnn": (lambda: kb.Logits(X.to_mkldnn()), "Logits(x.to_dense())"),
+    "nested": (lambda: kb.Logits(torch.nested.nested_tensor([X[0], X[1]])), "a nested tensor"),
+}
 VALUE_ERRORS = {
-    "sum": (lambda: kb.kl(kb.Probs(row(0.2, 0.2, 0.2)), GOOD), "p does not sum to 1"),
-    "sum in q": (lambda: kb.kl(GOOD, kb.Probs(row(2.5, 0.2, 0.2))), "q does not sum to 1"),
+    "sum": (lambda: kb.kl(kb.Probs(row(0.2, 0.2, 0.2)), GOOD), "p[1] does not sum to 1"),
+    "sum in q": (lambda: kb.kl(GOOD, kb.Probs(row(2.5, 0.2, 0.2))), "q[1] does not sum to 1"),
     "counts as probabilities": (lambda: kb.kl(kb.Probs(row(3, 1, 0)), GOOD), "these look like counts"),
     "negative": (lambda: kb.kl(kb.Probs(row(-0.5, 0.5, 1.0)), GOOD), "these look like logits: wrap them in Logits"),
     "log-probabilities as probabilities": (lambda: kb.kl(kb.Probs(X.log()), GOOD), "wrap them in LogProbs"),
@@ -46,12 +64,15 @@ VALUE_ERRORS = {
         lambda: kb.kl(GOOD, kb.LogProbs(torch.tensor([[-3.0, -1.0, -2.0]]))),
         "does not normalise",
     ),
-    "NaN": (lambda: kb.kl(kb.Logits(row(0, NAN, 0)), GOOD), "p holds NaN"),
-    "NaN probability": (lambda: kb.kl(GOOD, kb.Probs(row(0, NAN, 1))), "q holds NaN"),
-    "NaN log-probability": (lambda: kb.kl(GOOD, kb.LogProbs(row(0, NAN, -1))), "q holds NaN"),
-    "+inf": (lambda: kb.kl(kb.Logits(row(0, INF, 0)), GOOD), "p holds +inf"),
+    "NaN": (
+        lambda: kb.kl(kb.Logits(row(0, NAN, 0)), GOOD),
+        "p[1] holds NaN.\n  got:      a row [0, nan, 0], entry 1 is nan",
+    ),
+    "NaN probability": (lambda: kb.kl(GOOD, kb.Probs(row(0, NAN, 1))), "q[1] holds NaN"),
+    "NaN log-probability": (lambda: kb.kl(GOOD, kb.LogProbs(row(0, NAN, -1))), "q[1] holds NaN"),
+    "+inf": (lambda: kb.kl(kb.Logits(row(0, INF, 0)), GOOD), "p[1] holds +inf"),
     "an empty row": (lambda: kb.kl(kb.Logits(row(-INF, -INF, -INF)), GOOD), "every class is excluded"),
-    "negative counts": (lambda: kb.kl(kb.Counts(row(1, -1, 3)), GOOD), "p has a negative count"),
+    "negative counts": (lambda: kb.kl(kb.Counts(row(1, -1, 3)), GOOD), "p[1] has a negative count"),
     "no counts": (lambda: kb.kl(kb.Counts(row(0, 0, 0)), GOOD), "smoothing=1.0"),
     "negative smoothing": (lambda: kb.Counts(X, smoothing=-1.0), "smoothing=-1.0"),
     "negative weight": (lambda: kb.kl(GOOD, GOOD, weight=torch.tensor([1.0, -1.0])), "a weight of -1.0"),
@@ -70,6 +91,16 @@ SHAPE_ERRORS = {
         "A vocabulary padded for the hardware",
     ),
     "one class": (lambda: kb.kl(kb.Logits(torch.zeros(4)), kb.Logits(torch.zeros(1))), "not broadcast"),
+    "one class against four": (
+        lambda: kb.kl(kb.Probs(torch.full((4,), 0.25)), kb.Probs(torch.ones(1))),
+        "both classes of a binary q",
+    ),
+    "a distribution of vectors and one of numbers": (
+        lambda: kb.kl(
+            torch.distributions.MultivariateNormal(torch.zeros(2), torch.eye(2)), torch.distributions.Normal(0.0, 1.0)
+        ),
+        "Independent(q.expand((2,)), 1)",
+    ),
     "batch": (lambda: kb.kl(GOOD, kb.Logits(torch.zeros(5, 3))), "(2,) and (5,)"),
     "no dimension": (lambda: kb.kl(kb.Probs(torch.tensor(0.5)), GOOD), "torch.stack([1 - x, x], -1)"),
     "dimension": (lambda: kb.kl(kb.Probs(X, dim=3), GOOD), "dim between -2 and 1"),
@@ -85,6 +116,7 @@ SHAPE_ERRORS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize(("call", "says"), TYPE_ERRORS.values(), ids=TYPE_ERRORS)
 def test_the_wrong_kind_of_thing(call, says):
     with pytest.raises(kb.InputTypeError) as caught:
@@ -153,3 +185,17 @@ def test_a_lower_precision_in_disguise_is_told():
     probs = torch.full((3,), 1 / 3, dtype=torch.float32).double()
     with pytest.raises(kb.InputValueError, match="rounded to a lower precision than their dtype"):
         kb.kl(kb.Probs(probs), kb.Logits(torch.zeros(3)))
+
+
+def test_the_row_is_found_in_a_large_batch():
+    logits = torch.zeros(40, 50, 1000)
+    logits[37, 11, 512] = NAN
+    with pytest.raises(kb.InputValueError, match=r"q\[37, 11\] holds NaN(.|\n)*entry 512 is nan"):
+        kb.kl(kb.Logits(torch.zeros(1000)), kb.Logits(logits))
+
+
+def test_no_text_names_what_does_not_exist():
+    if not hasattr(kb, "estimate_kl"):
+        with pytest.raises(kb.InputTypeError) as caught:
+            kb.kl(kb.Samples(X), GOOD)
+        assert "estimate_kl" not in f"{caught.value} {kb.Samples.__doc__}"

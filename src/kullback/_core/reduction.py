@@ -32,8 +32,19 @@ def check_reduction(reduction: str) -> None:
     )
 
 
-def check_base(base: float | None) -> None:
+def check_base(base: object) -> None:
     """Refuse a base of logarithms that measures nothing."""
+    if base is not None and not isinstance(base, int | float):
+        named = {"bits": 2, "bit": 2, "bans": 10, "nats": None, "nat": None}
+        known = isinstance(base, str) and base.lower() in named
+        raise InputTypeError(
+            explain_problem(
+                "The unit is given by the base of the logarithm, a number.",
+                got=f"base={base!r}" if isinstance(base, str) else f"a {type(base).__name__}",
+                expected="None for nats, 2 for bits, 10 for bans",
+                instead=f"base={named[str(base).lower()]}" if known else "base=2 for bits",
+            )
+        )
     if base is not None and (isinstance(base, bool) or not (base > 0 and math.isfinite(base)) or base == 1):
         raise InputValueError(
             explain_problem(

@@ -72,13 +72,16 @@ def check_class_counts(p: Tensor, q: Tensor, views: str = "p, q") -> None:
         if min(k_p, k_q) > 1
         else ("A single class is not broadcast; for binary probabilities give both classes.")
     )
+    pad = f'how="pad" to give {smaller} zero probability there'
     raise ShapeError(
         explain_problem(
             f"p and q have different numbers of classes. {cause}",
             got=f"{k_p} classes in p {tuple(p.shape)}, {k_q} in q {tuple(q.shape)}",
             expected="the same classes in the same order on both sides",
-            instead=f'p, q = align({views}, how="truncate") to drop the extra entries of the larger, '
-            f'or how="pad" to give {smaller} zero probability there',
+            instead=f'p, q = align({views}, how="truncate") to drop the extra entries of the larger, or {pad}'
+            if min(k_p, k_q) > 1
+            else f"both classes of a binary {smaller}: Probs(torch.stack([1 - x, x], -1)), or "
+            "Logits(torch.cat([torch.zeros_like(x), x], -1)) for the logit of the second class",
         )
     )
 

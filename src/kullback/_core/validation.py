@@ -19,7 +19,7 @@ from torch import Tensor
 
 from kullback._core.dtypes import work_dtype
 from kullback._core.errors import InputValueError, explain_problem
-from kullback._core.shapes import batch_shape, block_of, blocks
+from kullback._core.shapes import Index, batch_shape, block_of, blocks
 
 Kind = Literal["Logits", "LogProbs", "Probs", "Counts"]
 Validate = bool | Literal["async", "sync"]
@@ -73,8 +73,16 @@ def check_rows(
             if asynchronous:
                 torch._assert_async(~bad.any(), f"{name} holds impossible {kind}; validate='sync' says which")
             elif bool(bad.any()):
-                row = block[bad][0]
-                raise InputValueError(check.explain(row, name))
+                where = tuple(bad.nonzero()[0].tolist())
+                raise InputValueError(check.explain(block[where], _located(name, index, where)))
+
+
+def _located(name: str, block: Index, where: tuple[int, ...]) -> str:
+    """The argument and the row of it, by its index in the batch: "p[3, 0]"; a single row has no index."""
+    inner = iter(where)
+    index = [start if isinstance(start, int) else next(inner) + (start.start or 0) for start in block]
+    index += list(inner)
+    return f"{name}[{', '.join(map(str, index))}]" if index else name
 
 
 def check_row_weights(weight: Tensor | float | None, validate: Validate) -> None:
@@ -156,7 +164,7 @@ def _not_numbers(row_statistic: Tensor) -> _Check:
     def explain(row: Tensor, name: str) -> str:
         return explain_problem(
             f"{name} holds NaN.",
-            got=_show(row),
+            got=_show(row, row.isnan()),
             expected="numbers",
             instead="mask= leaves rows out; check what produced the NaN (a log of 0 times 0, an overflow in float16)",
         )
@@ -166,7 +174,9 @@ def _not_numbers(row_statistic: Tensor) -> _Check:
 
 def _infinite(row_statistic: Tensor) -> _Check:
     def explain(row: Tensor, name: str) -> str:
-        return explain_problem(f"{name} holds +inf.", got=_show(row), expected="finite numbers, or -inf logits")
+        return explain_problem(
+            f"{name} holds +inf.", got=_show(row, row == torch.inf), expected="finite numbers, or -inf logits"
+        )
 
     return _Check(row_statistic == torch.inf, explain)
 
@@ -193,7 +203,7 @@ def _explain_log_probs(row: Tensor, name: str) -> str:
     what = f"{name} has a positive log-probability" if largest > 0 else f"{name} does not normalise"
     return explain_problem(
         f"{what}; {hint}.",
-        got=f"{_show(row)}, largest {largest:.6g}, sum of exp {total:.9g}",
+        got=f"{_show(row, row == largest)}, sum of exp {total:.9g}",
         expected="log-probabilities: none above 0, exp summing to 1 in every row",
         instead=line,
     )
@@ -206,7 +216,7 @@ def _explain_negative(row: Tensor, name: str) -> str:
         hint, line = "these look like logits: wrap them in Logits", "Logits(x), or Probs(x.softmax(-1))"
     return explain_problem(
         f"{name} has a negative probability; {hint}.",
-        got=f"{_show(row)}, smallest {float(row.min()):.6g}",
+        got=_show(row, row < 0),
         expected="probabilities: none below 0, summing to 1 in every row",
         instead=line,
     )
@@ -233,7 +243,7 @@ def _explain_sum(row: Tensor, name: str) -> str:
 def _explain_negative_counts(row: Tensor, name: str) -> str:
     return explain_problem(
         f"{name} has a negative count.",
-        got=f"{_show(row)}, smallest {float(row.min()):.6g}",
+        got=_show(row, row < 0),
         expected="counts or scores >= 0",
         instead="Logits(x) if these are unnormalised log-probabilities",
     )
@@ -248,6 +258,11 @@ def _explain_no_counts(row: Tensor, name: str) -> str:
     )
 
 
-def _show(row: Tensor) -> str:
+def _show(row: Tensor, wrong: Tensor | None = None) -> str:
+    """The row's beginning, and the first of the entries that are wrong with its index."""
     head = ", ".join(f"{value:.5g}" for value in row[:4].tolist())
-    return f"a row [{head}{', ...' if row.numel() > 4 else ''}]"
+    text = f"a row [{head}{', ...' if row.numel() > 4 else ''}]"
+    if wrong is None or not bool(wrong.any()):
+        return text
+    entry = int(wrong.nonzero()[0])
+    return f"{text}, entry {entry} is {float(row[entry]):.9g}"

@@ -55,7 +55,9 @@ def kl_bernoulli_poisson(p: Bernoulli, q: Poisson) -> Tensor:
     never, always = chance_p.certain()
     # At a certain outcome the slope in the probability is infinite; by convention its gradient is 0.
     chance_p = chance_p._replace(given=torch.where(never | always, chance_p.given.detach(), chance_p.given))
-    value = kl_div(chance_p.success(), rate)
+    # A success that is merely too rare for a number (logits of -800) is still outside the support of a rate of 0.
+    outside = (rate == 0) & ~never
+    value = torch.where(outside, torch.inf, kl_div(chance_p.success(), torch.where(outside, 1.0, rate)))
     return value + torch.where(value.isinf(), 0.0, _shortfall(chance_p))
 
 

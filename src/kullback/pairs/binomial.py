@@ -68,6 +68,7 @@ def kl_binomial_poisson(p: Binomial, q: Poisson) -> tuple[Tensor, Tensor]:
     lost = 0.0 if known.logits else two_product(n, known.given)[1].detach()
     gap = torch.where(missing < mean, (n - rate) - missing, (mean - rate) + lost)
     value = _kl_of_rates(torch.where(idle, 0.0, mean), rate, torch.where(idle, -rate, gap))
+    value = torch.where((rate == 0) & ~idle, math.inf, value)  # the mean may underflow, the support does not
     extra, error = beyond_mean(n, torch.full_like(n, math.inf), known)
     return value + torch.where(value.isinf() | idle, 0.0, extra), torch.where(idle, 0.0, error)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
@@ -20,6 +21,8 @@ from kullback.pairs.registered import registered_value
 from kullback.pairs.registry import quick as _ways
 from kullback.pairs.torch_registry import entry
 from kullback.pairs.undefined import marked
+from kullback.pairs.unexplained_nan import replace_unexplained_nan
+from kullback.pairs.visible import hidden
 
 # Of a closed form in float64: powers of ratios and large shapes magnify the roundings of their logarithms.
 _CLOSED = 1e-13
@@ -86,7 +89,9 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     rule = registry.find(type(p), type(q))
     if rule is not None and rule.finished and p.batch_shape == q.batch_shape and p.event_shape == q.event_shape:
         warn_of_other_densities(p, q)
-        return cast("Tensor", rule.formula(p, q))
+        value = cast("Tensor", rule.formula(p, q))
+        if hidden() or not bool(value.isnan().any()):
+            return value
     return _rounded(p, q)[0]
 
 
@@ -144,6 +149,7 @@ def kl_with_error(p: Distribution, q: Distribution) -> KLResult:
     if bounding is not None:
         return bounding(p, q)
     value, error, method = _rounded(p, q)
+    method = kl_method(p, q) or method
     # A closed form is right to a few roundings of its dtype; nothing is better than that.
     least = max(4 * torch.finfo(value.dtype).eps, _CLOSED if error is None else _INTEGRATED)
     rounding = torch.where(value.isinf(), 0.0, value.detach().abs() * least)
@@ -193,13 +199,21 @@ def kl_method(p: Distribution, q: Distribution) -> str | None:
     if _nowhere_contained(_contained(p, q, rule), rule):
         return "infinite"
     if rule is None or rule.method != "structure":
-        return None if rule is None else rule.method
+        return None if rule is None else "infinite" if _outside_support(rule, p, q) else rule.method
     inner = rule.formula(p, q)
     if not isinstance(inner, registry.Reduced):
         return None
     first = kl_method(inner.p, inner.q)
     second = first if inner.plus is None else kl_method(inner.plus.p, inner.plus.q)
     return None if first is None or second is None else _of_both(first, second)
+
+
+def _outside_support(rule: registry.Rule, p: Distribution, q: Distribution) -> bool:
+    """Whether p's support is nowhere inside q's, unless p is so degenerate that the formula is finite."""
+    inside = support.contained(p, q)
+    if hidden() or inside is True or (isinstance(inside, Tensor) and bool(inside.any())):
+        return False
+    return not rule.decides_support or bool((answer(p, q)[0] == torch.inf).all())
 
 
 def _of_both(*methods: str) -> str:
@@ -227,19 +241,22 @@ def answer(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, str
     inside = _contained(p, q, rule)
     if _nowhere_contained(inside, rule):
         return infinite_everywhere(p, q), None, "infinite"
-    result = None if rule is None else _result(rule, p, q)
-    if rule is None or result is None:
+    if rule is not None and rule.method == "structure":
+        inner = rule.formula(p, q)
+        if isinstance(inner, registry.Reduced):
+            return _summed(inner)
+    found = None if rule is None else replace_unexplained_nan(functools.partial(_value_and_error, rule), p, q)
+    if rule is None or found is None:
         raise NoRouteError(_no_route(p, q))
-    if isinstance(result, registry.Reduced):
-        return _summed(result)
-    value, error = result if isinstance(result, tuple) else (result, None)
+    value, error = found
     return torch.where(inside, value, torch.inf) if isinstance(inside, Tensor) else value, error, rule.method
 
 
-def _result(rule: registry.Rule, p: Distribution, q: Distribution) -> registry.Result | None:
-    if rule.method in {"integral", "series"}:
-        return in_portions(rule.formula, p, q)
-    return rule.formula(p, q)
+def _value_and_error(rule: registry.Rule, p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None] | None:
+    result = in_portions(rule.formula, p, q) if rule.method in {"integral", "series"} else rule.formula(p, q)
+    if isinstance(result, Tensor):
+        return result, None
+    return result if isinstance(result, tuple) and not isinstance(result, registry.Reduced) else None
 
 
 def _contained(p: Distribution, q: Distribution, rule: registry.Rule | None) -> Tensor | bool:

@@ -69,7 +69,7 @@ class Ways:
 
 class _Way:
     def __init__(self, recording: Recording) -> None:
-        self._program, readings, self._partial = recording
+        self._program, readings, _ = recording
         self.short = _bind(recording)
         self._get = [attrgetter(path) for reading in readings for path in reading.paths]
         self._of_p = len(readings[0].paths)
@@ -96,9 +96,8 @@ class _Way:
             self._program.shape(tensors)
         except RuntimeError:  # shapes that do not broadcast: the long way explains it
             return None
-        if self._partial and bool(self._program.run_forward([t.detach().double() for t in tensors]).isnan().any()):
-            return None
-        return self._program(*tensors)
+        value = self._program(*tensors)
+        return None if bool(value.detach().isnan().any()) else value
 
 
 def _differentiated(tensors: Sequence[Tensor]) -> bool:
@@ -162,5 +161,5 @@ def _bind(recording: Recording) -> Short:
     every = [(side, list(owner), [given, other]) for side, r in sides for *owner, given, other in r.choices]
     choices = [choice for choice in every if (choice[0], *choice[1], choice[2][0]) in read]
     packed = recording.program.forward
-    bound: Short = _dense_call.bind_pair(packed.entry, packed.address, packed, inputs, choices, recording.partial)
+    bound: Short = _dense_call.bind_pair(packed.entry, packed.address, packed, inputs, choices, True)
     return bound

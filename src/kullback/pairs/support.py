@@ -41,6 +41,7 @@ class Interval(NamedTuple):
     discrete: bool
 
 
+_TURN = Interval(-math.pi, math.pi, False)  # where samples of a VonMises lie, whatever its location
 _REAL, _BOOLEAN = type(constraints.real), type(constraints.boolean)
 
 
@@ -84,7 +85,7 @@ def nested(p: Interval, q: Interval) -> Tensor | bool:
 
 def contained(p: Distribution, q: Distribution) -> Tensor | bool:
     """Whether p's support lies inside q's; True where this file cannot tell and the formula decides."""
-    inner, outer = interval(p), interval(q)
+    inner, outer = (_TURN if isinstance(law, VonMises) else interval(law) for law in (p, q))
     if inner is None or outer is None:
         return True
     return nested(inner, outer)

@@ -59,7 +59,8 @@ def kl_of_trials(n: Tensor, p: Chance, big: Tensor, q: Chance) -> tuple[Tensor, 
     main = large * _kl_of_mean(small, known, large, q)
     extra, error = beyond_mean(small, large, known)
     value = main + torch.where(main.isinf(), 0.0, extra)
-    value = torch.where(inside, value, math.inf)
+    # A success that is merely too rare for a number is still outside the support of a q that never succeeds.
+    value = torch.where(inside & ~q.certain()[0], value, math.inf)
     value = torch.where(n == big, equal, torch.where(idle, missed, value))
     return value, torch.where(inside, error, 0.0)
 

@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, cast
 
 import torch
 from torch import Tensor
@@ -48,6 +48,9 @@ def divergence(name: str, op: RowOp, views: dict[str, Any], options: Options, *p
         options: The shared keywords.
         parameters: What the kernel takes besides the sides.
     """
+    for argument, given in views.items():  # what is no distribution either is the mistake to name
+        if not isinstance(given, (View, torch.distributions.Distribution)):
+            _refuse_kind(name, argument, given)
     checked = {argument: check_view(name, argument, view) for argument, view in views.items()}
     tensors = [classes_last(view.tensor, view.dim, argument) for argument, view in checked.items()]
     if len(tensors) == 2:
@@ -133,19 +136,20 @@ def check_view(name: str, argument: str, view: object) -> View:
 
 
 def _refuse_kind(name: str, argument: str, view: object) -> NoReturn:
+    example = f"{name}(Logits(x))" if name == "entropy" else f"{name}(Logits(a), Logits(b))"
     if isinstance(view, Tensor):
         _refuse(
             f"{name}() cannot tell logits from probabilities in a bare tensor.",
             f"{argument} is a Tensor of shape {tuple(view.shape)}",
             "Logits(x), LogProbs(x), Probs(x) or Counts(x)",
-            f"{name}(Logits(a), Logits(b)) for raw network outputs; Probs(x) after softmax, LogProbs after log_softmax",
+            f"{example} for raw network outputs; Probs(x) after softmax, LogProbs after log_softmax",
         )
     if isinstance(view, Samples):
         _refuse(
             f"{name}() of samples is not exact: it has to be estimated.",
             f"{argument} is {view!r}",
             "Logits, LogProbs, Probs or Counts",
-            "estimate_kl(Samples(x), Samples(y)), or Counts(torch.bincount(x)) for draws of class indices",
+            "Counts(torch.bincount(x, minlength=K)) for draws of class indices",
         )
     if isinstance(view, torch.distributions.Distribution):
         _refuse(
@@ -155,12 +159,25 @@ def _refuse_kind(name: str, argument: str, view: object) -> NoReturn:
             "torch.distributions.Categorical(logits=a) to make a distribution of logits, "
             "Logits(p.logits) to make a view of a Categorical",
         )
+    if isinstance(getattr(view, "logits", None), Tensor):
+        _refuse(
+            f"{name}() takes the logits of a model's output, not the output object.",
+            f"{argument} is a {type(view).__name__} with logits of shape {tuple(cast('Any', view).logits.shape)}",
+            "Logits(x) of a torch.Tensor",
+            f"Logits({argument}.logits)",
+        )
     _refuse(
         f"{name}() does not know what this is.",
-        f"{argument} is a {type(view).__name__}",
+        f"{argument} is {_shown(view)}",
         "Logits(x), LogProbs(x), Probs(x) or Counts(x) of a torch.Tensor",
         "Probs(torch.as_tensor(x)) for a list or an array of probabilities",
     )
+
+
+def _shown(given: object) -> str:
+    """What came: a number or a text with its value, else its class."""
+    kind = type(given).__name__
+    return f"the {kind} {given!r}" if isinstance(given, bool | int | float | complex | str) else f"a {kind}"
 
 
 def values_hidden() -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 import torch
 from torch import Tensor
@@ -128,7 +128,7 @@ class Counts(View):
 
 
 class Samples:
-    """Draws from a distribution, of shape (n,) or (n, d); `estimate_kl` takes them.
+    """Draws from a distribution, of shape (n,) or (n, d). The exact divergences refuse them.
 
     Attributes:
         tensor: The draws.
@@ -154,16 +154,28 @@ class Samples:
 def _check_tensor(tensor: object, kind: Kind) -> None:
     if not isinstance(tensor, Tensor):
         nested = isinstance(tensor, (View, Samples))
+        is_output = isinstance(getattr(tensor, "logits", None), Tensor)
         raise InputTypeError(
             explain_problem(
                 f"{kind} wraps a tensor.",
                 got=f"{type(tensor).__name__}" + (": already wrapped" if nested else ""),
                 expected="a torch.Tensor of floating dtype",
-                instead="" if nested else f"{kind}(torch.as_tensor(x))",
+                instead="" if nested else "Logits(output.logits)" if is_output else f"{kind}(torch.as_tensor(x))",
             )
         )
+    if tensor.layout != torch.strided or tensor.is_nested:
+        _refuse_layout(tensor, kind)
     if tensor.is_floating_point():
         return
+    if tensor.is_complex():
+        raise InputTypeError(
+            explain_problem(
+                f"{kind} are real numbers.",
+                got=f"a complex tensor of {tensor.dtype}, shape {tuple(tensor.shape)}",
+                expected="a real floating dtype",
+                instead=f"{kind}(x.real) if the imaginary part is zero",
+            )
+        )
     instead = {
         "Probs": "Probs(torch.nn.functional.one_hot(labels, K).float()) for class indices, Counts(x) for counts",
         "Counts": "Counts(x.long())",
@@ -177,4 +189,19 @@ def _check_tensor(tensor: object, kind: Kind) -> None:
                 kind, "torch.nn.functional.cross_entropy(logits, labels) for class indices, x.float() otherwise"
             ),
         )
+    )
+
+
+def _refuse_layout(tensor: Tensor, kind: Kind) -> NoReturn:
+    if tensor.is_nested:
+        found = "a nested tensor"
+        instead = f"{kind}(torch.nested.to_padded_tensor(x, 0.0)) with mask= for the rows that are padding"
+    elif tensor.layout == torch._mkldnn:  # type: ignore[attr-defined]
+        found, instead = "an mkldnn tensor", f"{kind}(x.to_dense())"
+    else:
+        found = f"a sparse tensor ({tensor.layout})"
+        zero = ": entries that are not stored are zeros, not -inf" if kind in ("Logits", "LogProbs") else ""
+        instead = f"{kind}(x.to_dense()){zero}"
+    raise InputTypeError(
+        explain_problem(f"{kind} wraps an ordinary dense tensor.", got=found, expected="torch.strided", instead=instead)
     )
