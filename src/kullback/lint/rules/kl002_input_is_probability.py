@@ -28,12 +28,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kullback.lint.finding import ERROR, Problem, Rule
+from kullback.lint.kl_calls import kl_calls
 from kullback.lint.resolver import PROBABILITY, Module
 
 
 def check(module: Module) -> Iterator[Problem]:
     """Find KL calls whose input comes from a softmax or sigmoid."""
-    for call in module.kl_calls:
+    for call in kl_calls(module):
         if call.input is not None and module.kind(call.input) == PROBABILITY:
             yield (
                 call.input,

@@ -28,12 +28,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kullback.lint.finding import ERROR, Problem, Rule
+from kullback.lint.kl_calls import kl_calls
 from kullback.lint.resolver import LOGARITHM, Module
 
 
 def check(module: Module) -> Iterator[Problem]:
     """Find logarithms as targets of calls whose `log_target` is certainly false."""
-    for call in module.kl_calls:
+    for call in kl_calls(module):
         if call.target is not None and call.log_target is False and module.kind(call.target) == LOGARITHM:
             yield (
                 call.target,

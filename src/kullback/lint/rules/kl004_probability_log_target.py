@@ -28,12 +28,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kullback.lint.finding import ERROR, Problem, Rule
+from kullback.lint.kl_calls import kl_calls
 from kullback.lint.resolver import PROBABILITY, Module
 
 
 def check(module: Module) -> Iterator[Problem]:
     """Find probabilities as targets of calls whose `log_target` is certainly true."""
-    for call in module.kl_calls:
+    for call in kl_calls(module):
         if call.target is not None and call.log_target is True and module.kind(call.target) == PROBABILITY:
             yield (
                 call.target,

@@ -30,12 +30,13 @@ import ast
 from collections.abc import Iterator
 
 from kullback.lint.finding import ERROR, Problem, Rule
+from kullback.lint.kl_calls import kl_calls
 from kullback.lint.resolver import Module, mixture_of
 
 
 def check(module: Module) -> Iterator[Problem]:
     """Find `0.5 * (x + x)` in the functions that compute a KL."""
-    functions = {module.enclosing_function(call.node) for call in module.kl_calls}
+    functions = {module.enclosing_function(call.node) for call in kl_calls(module)}
     for node in module.nodes:
         parts = mixture_of(node) if isinstance(node, ast.BinOp) else None
         if parts is None or module.parent(node) is None or module.enclosing_function(node) not in functions:

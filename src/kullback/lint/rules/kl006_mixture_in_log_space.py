@@ -30,12 +30,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kullback.lint.finding import ERROR, Problem, Rule
+from kullback.lint.kl_calls import kl_calls
 from kullback.lint.resolver import LOGARITHM, Module, mixture_of
 
 
 def check(module: Module) -> Iterator[Problem]:
     """Find arguments of a KL call that are half the sum of two logarithms."""
-    for call in module.kl_calls:
+    for call in kl_calls(module):
         for argument in (call.input, call.target):
             value = None if argument is None else module.value(argument)
             parts = None if value is None else mixture_of(value)

@@ -31,13 +31,14 @@ import ast
 from collections.abc import Iterator
 
 from kullback.lint.finding import ERROR, Problem, Rule
-from kullback.lint.resolver import PROBABILITY, KLCall, Module, mixture_of
+from kullback.lint.kl_calls import KLCall, kl_calls
+from kullback.lint.resolver import PROBABILITY, Module, mixture_of
 
 
 def check(module: Module) -> Iterator[Problem]:
     """Find two KL calls of one function with the same mixture of probabilities as their target."""
     by_target: dict[tuple[ast.AST, str], list[KLCall]] = {}
-    for call in module.kl_calls:
+    for call in kl_calls(module):
         value = None if call.target is None else module.value(call.target)
         parts = None if value is None else mixture_of(_without_clamp(value))
         if parts and all(module.kind(part) == PROBABILITY for part in parts) and value is not None:

@@ -32,7 +32,8 @@ import re
 from collections.abc import Iterator
 
 from kullback.lint.finding import WARNING, Problem, Rule
-from kullback.lint.resolver import KLCall, Module, is_number
+from kullback.lint.kl_calls import KLCall, kl_calls
+from kullback.lint.resolver import Module, is_number
 
 # Only silences the rule: a factor with such a name is taken for the number of classes.
 _CLASS_COUNT = re.compile(r"class|vocab|categor|label|num_c|n_c|ncls|_dim|dim_|numel|size|^[ckvn]$|^nc$", re.IGNORECASE)
@@ -41,7 +42,7 @@ _RANDOM = {"torch.rand", "torch.randn", "torch.rand_like", "torch.randn_like"}
 
 def check(module: Module) -> Iterator[Problem]:
     """Find KL calls with mean reduction that no factor compensates."""
-    for call in module.kl_calls:
+    for call in kl_calls(module):
         if call.reduction != "mean" or _is_string_in_the_wrong_place(call):
             continue
         if not _compensated(module, call.node) and not _is_random(module, call):

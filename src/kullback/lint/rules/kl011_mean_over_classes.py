@@ -30,12 +30,13 @@ import ast
 from collections.abc import Iterator
 
 from kullback.lint.finding import WARNING, Problem, Rule
-from kullback.lint.resolver import KLCall, Module, integer
+from kullback.lint.kl_calls import KLCall, kl_calls
+from kullback.lint.resolver import Module, integer
 
 
 def check(module: Module) -> Iterator[Problem]:
     """Find means over everything, or over the last dimension, of the elementwise KL."""
-    for call in module.kl_calls:
+    for call in kl_calls(module):
         if call.reduction != "none":
             continue
         for node in _readings(module, call.node):

@@ -29,12 +29,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kullback.lint.finding import WARNING, Problem, Rule
+from kullback.lint.kl_calls import kl_calls
 from kullback.lint.resolver import Module
 
 
 def check(module: Module) -> Iterator[Problem]:
     """Find `batchmean` calls whose arguments were normalised over dimension 0."""
-    for call in module.kl_calls:
+    for call in kl_calls(module):
         if call.reduction == "batchmean" and 0 in (module.class_dim(call.input), module.class_dim(call.target)):
             yield (
                 call.node,

@@ -33,12 +33,13 @@ import ast
 from collections.abc import Iterator
 
 from kullback.lint.finding import WARNING, Problem, Rule
+from kullback.lint.kl_calls import kl_calls
 from kullback.lint.resolver import Module
 
 
 def check(module: Module) -> Iterator[Problem]:
     """Find the statement `x.detach()` before a KL call whose target is x."""
-    in_targets = {id(n) for call in module.kl_calls if call.target is not None for n in ast.walk(call.target)}
+    in_targets = {id(n) for call in kl_calls(module) if call.target is not None for n in ast.walk(call.target)}
     for node in module.nodes:
         call = node.value if isinstance(node, ast.Expr) else None
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "detach":

@@ -26,6 +26,7 @@ import ast
 from collections.abc import Iterator
 
 from kullback.lint.finding import WARNING, Problem, Rule
+from kullback.lint.kl_calls import kl_calls
 from kullback.lint.resolver import Module
 
 _MESSAGE = (
@@ -35,7 +36,7 @@ _MESSAGE = (
 
 def check(module: Module) -> Iterator[Problem]:
     """Find `nan_to_num` of a KL call or of a name that holds one."""
-    kl_nodes = {id(call.node) for call in module.kl_calls}
+    kl_nodes = {id(call.node) for call in kl_calls(module)}
     for call in module.calls:
         is_function = module.function(call) == "torch.nan_to_num"
         is_method = isinstance(call.func, ast.Attribute) and call.func.attr in {"nan_to_num", "nan_to_num_"}

@@ -30,7 +30,8 @@ import ast
 from collections.abc import Iterator
 
 from kullback.lint.finding import INFO, Problem, Rule, replace
-from kullback.lint.resolver import KLCall, Module, is_kl_div_loss
+from kullback.lint.kl_calls import KLCall, is_kl_div_loss
+from kullback.lint.resolver import Module
 
 
 def check(module: Module) -> Iterator[Problem]:

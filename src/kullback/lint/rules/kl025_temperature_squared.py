@@ -30,12 +30,13 @@ import ast
 from collections.abc import Iterator
 
 from kullback.lint.finding import INFO, Problem, Rule
+from kullback.lint.kl_calls import kl_calls
 from kullback.lint.resolver import Module
 
 
 def check(module: Module) -> Iterator[Problem]:
     """Find KL calls with one divisor inside both softmaxes and no square of it in the function."""
-    for call in module.kl_calls:
+    for call in kl_calls(module):
         divisors = [_temperature(module, side) for side in (call.input, call.target)]
         if divisors[0] is None or divisors[1] is None or not module.same(divisors[0], divisors[1]):
             continue
