@@ -1,8 +1,11 @@
 """Training losses whose gradient is the one the user means: VAE, variational inference, policies, distillation."""
 
+from kullback.losses.alignment import AlignmentReport, check_log_prob_alignment
 from kullback.losses.audit import AuditFinding, PolicyAudit, audit_policy_kl
 from kullback.losses.balance import kl_balance
+from kullback.losses.collapse import CollapseReport, active_units, collapse_report
 from kullback.losses.controllers import AdaptiveKLController, FixedKLController, TargetKLStopper
+from kullback.losses.diffusion import diffusion_kl, diffusion_prior_kl
 from kullback.losses.distillation_loss import DistillationLoss
 from kullback.losses.elbo import elbo, importance_weighted_bound, multi_sample_bound
 from kullback.losses.free_bits import free_bits
@@ -25,8 +28,10 @@ from kullback.losses.trust_region import NaturalStep, fisher_vector_product, nat
 
 __all__ = [
     "AdaptiveKLController",
+    "AlignmentReport",
     "AuditFinding",
     "CapacitySchedule",
+    "CollapseReport",
     "ConstantSchedule",
     "CosineSchedule",
     "CyclicalSchedule",
@@ -39,7 +44,12 @@ __all__ = [
     "PolicyKLReport",
     "Schedule",
     "TargetKLStopper",
+    "active_units",
     "audit_policy_kl",
+    "check_log_prob_alignment",
+    "collapse_report",
+    "diffusion_kl",
+    "diffusion_prior_kl",
     "distillation",
     "elbo",
     "exact_policy_kl",
