@@ -25,6 +25,8 @@ from .api.renyi import renyi as renyi
 from .api.skew import scaled_js as scaled_js
 from .api.skew import skew_kl as skew_kl
 from .api.total_variation import total_variation as total_variation
+from .diagnose.explain import explain as explain
+from .diagnose.explanation import Explanation as Explanation
 from .pairs import KLResult as KLResult
 from .pairs import Pair as Pair
 from .pairs import coverage as coverage

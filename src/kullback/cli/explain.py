@@ -1,27 +1,173 @@
-"""`kullback explain P Q`: compare two distributions written as text."""
+"""`kullback explain P Q`: two distributions written as text, or two files of arrays."""
 
 from __future__ import annotations
 
-import argparse
-from typing import Any
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kullback._core.errors import InputValueError, explain_problem
+from kullback.cli.options import (
+    ABOVE_THRESHOLD,
+    NO_ROUTE,
+    OK,
+    Base,
+    Bits,
+    Debug,
+    Html,
+    Json,
+    Plot,
+    Width,
+    emit,
+    unit_base,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from kullback.diagnose.explanation import Explanation
+
+EPILOG = """Examples:
+
+\b
+kullback explain "Normal(0, 1)" "StudentT(3, 0, 1)"
+kullback explain "N([0, 1], 1)" "Laplace(0, 1/2)" --bits
+kullback explain "0.3*Normal(0, 1) + 0.7*Normal(4, 1)" "Normal(2, 2)" --plot mixture.svg
+kullback explain teacher.npy student.npy --as logits --labels vocabulary.txt --html report.html
+kullback explain run.npz:p run.npz:q --as probs --fail-above 0.05
+
+Exit status: 0, 1 no route, 2 usage, 3 KL(p || q) above --fail-above.
+"""
+_MAX_LABELS = 1 << 26  # bytes
 
 
-def add_parser(commands: Any) -> None:
-    """Add the sub-command."""
-    parser = commands.add_parser(
-        "explain",
-        help="both directions of KL between two distributions, how computed, how exact",
-        description="Distributions are written as in torch, e.g. 'Normal(0, 1)' or 'Dirichlet([1, 2, 3])'.",
-    )
-    parser.add_argument("p", help='the first distribution, e.g. "Normal(0, 1)"')
-    parser.add_argument("q", help='the second, e.g. "Normal(1, 2)"')
-    parser.set_defaults(run=run)
+class Reading(str, Enum):
+    """What the numbers of a file are."""
+
+    LOGITS = "logits"
+    LOG_PROBS = "log-probs"
+    PROBS = "probs"
+    COUNTS = "counts"
+    SAMPLES = "samples"
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print the explanation."""
-    from kullback.diagnose.explain import describe
+def command(  # noqa: PLR0917 - typer reads the parameters as options
+    p: Annotated[str, typer.Argument(help='The first distribution, such as "Normal(0, 1)"; or a .npy or .npz file.')],
+    q: Annotated[str, typer.Argument(help="The second.")],
+    reading: Annotated[Reading | None, typer.Option("--as", help="What the numbers in the files are.")] = None,
+    q_reading: Annotated[Reading | None, typer.Option("--q-as", help="What those of q are, if not the same.")] = None,
+    dim: Annotated[int, typer.Option("--dim", help="The class dimension of the arrays.")] = -1,
+    labels: Annotated[
+        Path | None, typer.Option("--labels", metavar="FILE", help="Names of the classes, one per line.")
+    ] = None,
+    top: Annotated[int, typer.Option("--top", metavar="N", help="How many terms to list.", min=1, max=1000)] = 8,
+    fail_above: Annotated[
+        float | None,
+        typer.Option("--fail-above", metavar="X", help="Exit with 3 if KL(p || q), its mean over rows, is larger."),
+    ] = None,
+    bits: Bits = False,
+    base: Base = None,
+    json: Json = False,
+    html: Html = None,
+    plot: Plot = None,
+    width: Width = None,
+    debug: Debug = False,
+) -> int:
+    """Show what stands behind a divergence.
+
+    Both directions with a picture, the terms that dominate, findings, and how it was computed.
+
+    Distributions are written as in torch, with numbers or lists: Normal(0, 1), Dirichlet([1, 2, 3]),
+    Bernoulli(logits=2), mixtures with weights. KL(p || q) takes its expectation under p, the first argument.
+    """
+    del debug
+    from kullback.cli.arrays import names_a_file
+    from kullback.diagnose.explain import explain
+
+    unit = unit_base(bits, base)
+    files = [names_a_file(text) for text in (p, q)]
+    if files[0] != files[1]:
+        raise InputValueError(
+            explain_problem(
+                "One argument is a file and the other is not.", got=f"{p} and {q}", expected="two of a kind"
+            )
+        )
+    if files[0]:
+        first, second = _view(p, reading, dim), _view(q, q_reading or reading, dim)
+    else:
+        first, second = _distributions(p, q, reading or q_reading)
+    explanation = explain(first, second, labels=_read_labels(labels), base=unit, top=top)
+    emit(explanation.page, explanation.to_dict, json=json, html=html, plot=plot, width=width)
+    return _status(explanation, fail_above)
+
+
+def _status(explanation: Explanation, fail_above: float | None) -> int:
+    if not explanation.directions:
+        return OK
+    value = explanation.directions[0].value
+    if value is None:
+        return NO_ROUTE
+    mean = explanation.scaled(float(value.double().mean())) if value.numel() else 0.0
+    return ABOVE_THRESHOLD if fail_above is not None and mean > fail_above else OK
+
+
+def _distributions(p: str, q: str, reading: Reading | None) -> tuple[Any, Any]:
     from kullback.diagnose.notation import parse_distribution
 
-    print(describe(parse_distribution(arguments.p), parse_distribution(arguments.q)))
-    return 0
+    if reading is not None:
+        raise InputValueError(
+            explain_problem("--as is for files; these are expressions.", got=f"--as {reading.value}", instead="no --as")
+        )
+    return parse_distribution(p), parse_distribution(q)
+
+
+def _view(text: str, reading: Reading | None, dim: int) -> Any:
+    from kullback.cli.arrays import read_tensor
+    from kullback.tensors.views import Counts, Logits, LogProbs, Probs, Samples
+
+    tensor = read_tensor(text)
+    if reading is None:
+        raise InputValueError(
+            explain_problem(
+                f"A file does not say what its numbers are; those of {text} look like {_guess(tensor)}.",
+                got=f"an array of shape {tuple(tensor.shape)}",
+                expected="logits, log-probs, probs, counts or samples",
+                instead=f"--as {_guess(tensor)}",
+            )
+        )
+    if reading is Reading.SAMPLES:
+        return Samples(tensor)
+    views = {
+        Reading.LOGITS: Logits,
+        Reading.LOG_PROBS: LogProbs,
+        Reading.PROBS: Probs,
+        Reading.COUNTS: Counts,
+    }
+    return views[reading](tensor, dim=dim)
+
+
+def _guess(tensor: Tensor) -> str:
+    """What the last dimension of an array looks like."""
+    rows = tensor.double()
+    if rows.numel() == 0 or rows.dim() == 0:
+        return "samples"
+    if bool((rows >= 0).all()):
+        if bool(((rows.sum(-1) - 1).abs() < 0.02).all()):
+            return "probs"
+        return "counts" if bool((rows == rows.round()).all()) else "logits"
+    return "log-probs" if bool((rows.logsumexp(-1).abs() < 0.02).all()) else "logits"
+
+
+def _read_labels(path: Path | None) -> list[str] | None:
+    if path is None:
+        return None
+    try:
+        if path.stat().st_size > _MAX_LABELS or not path.is_file():
+            raise InputValueError(f"{path} is too large for labels, or not a file.")
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise InputValueError(
+            explain_problem(f"{path} cannot be read: {error.strerror or error}.", instead="--labels FILE")
+        ) from error

@@ -1,97 +1,68 @@
-"""Both directions of a divergence, how each was computed, and how far each may be off, as plain text."""
+"""`explain(p, q)`: what stands behind a divergence; called by users and by `kullback explain`."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from torch import Tensor
-from torch.distributions import Distribution, Independent, MixtureSameFamily, TransformedDistribution
+from torch.distributions import Distribution
 
-from kullback.diagnose.infinity import reasons
-from kullback.pairs import registry
-from kullback.pairs.dispatch import KLResult, kl_with_error
-from kullback.pairs.parameters import gives_logits
+from kullback._core.reduction import check_base
+from kullback.diagnose.explanation import Explanation
+from kullback.diagnose.of_distributions import explain_distributions
+from kullback.diagnose.of_samples import explain_samples
+from kullback.diagnose.of_tensors import explain_tensors
+from kullback.tensors.views import Samples
+
+Labels = Sequence[str] | Mapping[int, str] | Callable[[list[int]], Any]
 
 
-def describe(p: Distribution, q: Distribution) -> str:
-    """A paragraph per direction: value in nats and bits, method, formula, error.
+def explain(
+    p: Any,
+    q: Any,
+    *,
+    labels: Labels | Any | None = None,
+    mask: Tensor | None = None,
+    base: float | None = None,
+    top: int = 8,
+) -> Explanation:
+    r"""Explain the divergence of q from p: both directions, where it comes from, how exact it is, and what looks wrong.
+
+    KL is a sum of terms that are never negative,
+
+    $$\mathrm{KL}(p \,\|\, q) = \sum_x \Big[ p(x) \log \frac{p(x)}{q(x)} - p(x) + q(x) \Big],$$
+
+    so that outcomes, tokens, dimensions or intervals can be ranked by what they add. Values that cannot be what the
+    view says are not refused, as `kl` refuses them: they become findings, and the numbers are those of the nearest
+    reading that is possible.
+
+    Args:
+        p: `Logits`, `LogProbs`, `Probs` or `Counts`; a torch Distribution; or `Samples`.
+        q: The same kind of thing.
+        labels: Names of the classes: a list, a dictionary, a function of a list of class numbers such as a tokenizer's
+            `convert_ids_to_tokens`, or the tokenizer itself.
+        mask: Boolean per row: True keeps a row.
+        base: Unit of what is shown: None for nats, 2 for bits.
+        top: How many terms and rows are listed.
+
+    Returns:
+        An `Explanation`: `print` it, leave it at the end of a notebook cell, call `.plot()` or `.to_dict()`, or read
+        `.findings` and `.terms`.
 
     Example:
         >>> import torch
-        >>> from torch.distributions import Exponential, Normal
-        >>> zero, one = torch.tensor([0.0, 1.0], dtype=torch.float64)
-        >>> print(describe(Normal(zero, one), Normal(one, 2 * one)))
-        p = Normal(loc: 0, scale: 1)
-        q = Normal(loc: 1, scale: 2)
-        <BLANKLINE>
-        KL(p ‖ q) = 0.4431471806 nats = 0.6393262398 bits
-          closed form: ½[φ(2s) + (Δμ/σ_q)²], s = log(σ_p/σ_q), φ(x) = eˣ − 1 − x
-          error: about 4.4e-14
-        KL(q ‖ p) = 1.306852819 nats = 1.885390082 bits
-          closed form: ½[φ(2s) + (Δμ/σ_q)²], s = log(σ_p/σ_q), φ(x) = eˣ − 1 − x
-          error: about 1.3e-13
+        >>> from kullback import Probs, explain
+        >>> e = explain(Probs(torch.tensor([0.5, 0.5, 0.0])), Probs(torch.tensor([0.9, 0.05, 0.05])))
+        >>> e.terms[0].label, round(e.terms[0].share, 3)
+        ('1', 0.817)
+        >>> wrong = explain(Probs(torch.tensor([2.0, -1.0])), Probs(torch.tensor([0.9, 0.1])))
+        >>> [finding.code for finding in wrong.findings]
+        ['looks-like-logits']
     """
-    lines = [f"p = {_written(p)}", f"q = {_written(q)}", ""]
-    for (a, first), (b, second) in ((("p", p), ("q", q)), (("q", q), ("p", p))):
-        lines += _direction(a, first, b, second)
-    return "\n".join(lines)
-
-
-def _direction(a: str, p: Distribution, b: str, q: Distribution) -> list[str]:
-    """Of the distributions that were called a and b."""
-    label = f"KL({a} ‖ {b})"
-    try:
-        result = kl_with_error(p, q)
-    except NotImplementedError as error:
-        return [f"{label}: {str(error).partition(chr(10))[0]}"]
-    infinite = result.value.isinf()
-    why = [f"  infinite: {reason}" for reason in reasons(p, q, infinite, names=(a, b))]
-    if bool(infinite.all()) and infinite.numel():
-        return [f"{label} = inf", *why]
-    return [f"{label} = {_amount(result.value)}", *why, f"  {_how(p, q, result)}", f"  error: {_error(result)}"]
-
-
-def _amount(value: Tensor) -> str:
-    nats = value.detach().flatten().tolist()
-    if len(nats) == 1:
-        return f"{_short(nats[0])} nats = {_short(nats[0] / math.log(2))} bits"
-    return f"[{', '.join(map(_short, nats))}] nats"
-
-
-def _how(p: Distribution, q: Distribution, result: KLResult) -> str:
-    rule = registry.find(type(p), type(q))
-    return f"{result.method}: {rule.source}" if rule is not None else result.method
-
-
-def _error(result: KLResult) -> str:
-    worst = max(result.error.detach().flatten().tolist(), default=0.0)
-    return f"at most {worst:.2g}" if result.certified else f"about {worst:.2g}"
-
-
-def _written(d: Distribution) -> str:
-    """The distribution with its parameters, numbers short."""
-    if isinstance(d, Independent):
-        return f"Independent({_written(d.base_dist)}, {d.reinterpreted_batch_ndims})"
-    if isinstance(d, MixtureSameFamily):
-        return f"MixtureSameFamily({_written(d.mixture_distribution)}, {_written(d.component_distribution)})"
-    if type(d) is TransformedDistribution:
-        return f"TransformedDistribution({_written(d.base_dist)}, {d.transforms})"
-    names = [name for name in d.arg_constraints if name != ("probs" if gives_logits(d) else "logits")]
-    stored = {name: vars(d).get(name) for name in names}
-    if not any(isinstance(v, Tensor) for v in stored.values()):  # kept on an inner distribution
-        stored = {name: getattr(d, name, None) for name in names}
-    given = [f"{k}: {_values(v)}" for k, v in stored.items() if isinstance(v, Tensor)]
-    return f"{type(d).__name__}({', '.join(given)})" if given else repr(d)
-
-
-def _values(tensor: Tensor) -> str:
-    numbers = tensor.detach().tolist()
-    return _listed(numbers)
-
-
-def _listed(numbers: float | list[float]) -> str:
-    return f"[{', '.join(map(_listed, numbers))}]" if isinstance(numbers, list) else _short(numbers)
-
-
-def _short(number: float) -> str:
-    return f"{number:.10g}"
+    check_base(base)
+    if isinstance(p, Distribution) and isinstance(q, Distribution):
+        return explain_distributions(p, q, labels=labels, base=base, top=top)
+    if isinstance(p, Samples) and isinstance(q, Samples):
+        return explain_samples(p, q, base=base)
+    return explain_tensors(p, q, labels=labels, mask=mask, base=base, top=top)
