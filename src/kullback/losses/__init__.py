@@ -23,6 +23,15 @@ from kullback.losses.schedule import (
     LinearSchedule,
     Schedule,
 )
+from kullback.losses.sparse_distillation import (
+    KLBounds,
+    SparseTeacher,
+    sample_teacher,
+    topk_distillation,
+    topk_kl_bounds,
+    topk_teacher,
+)
+from kullback.losses.teacher_file import TeacherInfo, TeacherReader, TeacherWriter
 from kullback.losses.tokens import reduce_tokens
 from kullback.losses.trust_region import NaturalStep, fisher_vector_product, natural_step
 
@@ -37,13 +46,18 @@ __all__ = [
     "CyclicalSchedule",
     "DistillationLoss",
     "FixedKLController",
+    "KLBounds",
     "LinearDistillation",
     "LinearSchedule",
     "NaturalStep",
     "PolicyAudit",
     "PolicyKLReport",
     "Schedule",
+    "SparseTeacher",
     "TargetKLStopper",
+    "TeacherInfo",
+    "TeacherReader",
+    "TeacherWriter",
     "active_units",
     "audit_policy_kl",
     "check_log_prob_alignment",
@@ -65,5 +79,9 @@ __all__ = [
     "path_log_prob",
     "policy_kl",
     "reduce_tokens",
+    "sample_teacher",
+    "topk_distillation",
+    "topk_kl_bounds",
     "topk_policy_kl",
+    "topk_teacher",
 ]

@@ -95,8 +95,8 @@ def distillation(
         >>> student.grad[0, 1]
         tensor([0., 0., 0.])
     """
-    _check_logits("student_logits", student_logits)
-    _check_logits("teacher_logits", teacher_logits)
+    check_logits("student_logits", student_logits)
+    check_logits("teacher_logits", teacher_logits)
     loss = TokenLoss(
         choose_divergence(divergence, beta, alpha),
         check_temperature(temperature),
@@ -121,7 +121,8 @@ def distillation(
     return reduce.apply(rows)
 
 
-def _check_logits(name: str, logits: Any) -> None:
+def check_logits(name: str, logits: Any) -> None:
+    """Refuse what is not a tensor of real numbers with classes last."""
     if not isinstance(logits, Tensor) or not logits.is_floating_point():
         raise InputTypeError(
             explain_problem(
