@@ -66,10 +66,10 @@ class Curves:
                 log_x=self.log_axis,
             ),
             Figure(
-                "Where the divergence accrues: the area is KL",
+                "Where KL accrues: the area is KL",
                 [
-                    Series("KL(p ‖ q): p log(p/q) − p + q", x, _drawable(one), "bars" if self.discrete else "area", 0),
-                    Series("KL(q ‖ p): q log(q/p) − q + p", x, _drawable(other), kinds[1], 1, dashed=True),  # type: ignore[arg-type]
+                    Series("KL(p ‖ q)", x, _drawable(one), "bars" if self.discrete else "area", 0),
+                    Series("KL(q ‖ p)", x, _drawable(other), kinds[1], 1, dashed=True),  # type: ignore[arg-type]
                 ],
                 x_label="x",
                 log_x=self.log_axis,
@@ -110,9 +110,11 @@ def draw_curves(p: Distribution, q: Distribution, batch: torch.Size, index: tupl
     if discrete[0] != discrete[1]:
         return None
     try:
-        places = [_typical(d, batch, index) for d in (p, q)]
-        x, log_axis = _outcomes(places) if discrete[0] else _grid(places)
-        log_p, log_q = (_log_prob(d, x, batch, index) for d in (p, q))
+        with torch.random.fork_rng(devices=[]):  # draws say where the mass is, and leave no trace
+            torch.manual_seed(0)
+            places = [_typical(d, batch, index) for d in (p, q)]
+            x, log_axis = _outcomes(places) if discrete[0] else _grid(places)
+            log_p, log_q = (_log_prob(d, x, batch, index) for d in (p, q))
     except (NotImplementedError, ValueError, RuntimeError):  # a class that cannot be sampled or evaluated
         return None
     seen = (log_p > -math.inf) | (log_q > -math.inf)
@@ -127,9 +129,7 @@ def _typical(d: Distribution, batch: torch.Size, index: tuple[int, ...]) -> Tens
     if isinstance(d, VonMises):  # its sampler is slow, and does not end for a very large concentration
         return torch.linspace(-math.pi, math.pi, 99, dtype=torch.float64)
     count = max(min(_DRAWS, _MAX_ELEMENTS // max(batch.numel(), 1)), 100)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        draws = d.expand(batch).sample(torch.Size([count]))
+    draws = d.expand(batch).sample(torch.Size([count]))
     own: Tensor = _element(draws, index)
     own = own[own.isfinite()].sort().values
     if own.numel() < 2:

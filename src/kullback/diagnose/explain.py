@@ -55,7 +55,7 @@ def explain(
         >>> from kullback import Probs, explain
         >>> e = explain(Probs(torch.tensor([0.5, 0.5, 0.0])), Probs(torch.tensor([0.9, 0.05, 0.05])))
         >>> e.terms[0].label, round(e.terms[0].share, 3)
-        ('1', 0.817)
+        ('1', 0.818)
         >>> wrong = explain(Probs(torch.tensor([2.0, -1.0])), Probs(torch.tensor([0.9, 0.1])))
         >>> [finding.code for finding in wrong.findings]
         ['looks-like-logits']

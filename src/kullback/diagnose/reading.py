@@ -61,6 +61,8 @@ def _suspicions(view: View, name: str, mask: Tensor | None) -> list[Finding]:
     if not isinstance(view, Logits) or view.tensor.shape[view.dim] < 2:
         return []
     rows = _looked_at(view, mask)
+    if rows.numel() == 0:
+        return []
     if _sums_to_one(rows, logs=False) and bool((rows != rows[..., :1]).any()):
         evidence = (
             "they are between 0 and 1 and sum to 1 in every row, and a softmax of probabilities is nearly uniform"

@@ -258,7 +258,7 @@ def _concentrated(means: Tensor | None, names: Names) -> Iterator[Finding]:
         return
     ordered = means.sort(descending=True)
     shares = ordered.values.cumsum(0) / ordered.values.sum()
-    needed = int((shares < 0.9).sum()) + 1
+    needed = int((shares < 0.8).sum()) + 1
     if needed <= max(3, means.numel() // 1000):
         which = ", ".join(names.of(ordered.indices[: min(needed, 5)].tolist()))
         whole = "All" if float(shares[needed - 1]) > 0.995 else f"{100 * float(shares[needed - 1]):.3g} %"

@@ -61,8 +61,11 @@ def _curves(figure: Figure, width: int, height: int) -> list[Text]:
         at = x_scale.place(mark)
         if at is not None and 0 <= at <= 1:
             canvas.line(at, 0, at, 1, color=TERMINAL[4])
-    picture = Text.from_ansi(canvas.plot()).split("\n")
-    lines = [Text(f"{y_ticks.get(i, ''):>{margin}} │", style="dim") + line for i, line in enumerate(picture[:height])]
+    # Blank braille cells become spaces, which are as wide as other characters in every font.
+    picture = Text.from_ansi(canvas.plot().replace("\u2800", " ")).split("\n", allow_blank=True)
+    lines = [
+        Text.assemble((f"{y_ticks.get(i, ''):>{margin}} │", "dim"), line) for i, line in enumerate(picture[:height])
+    ]
     lines.append(Text(" " * margin + " └" + "─" * columns, style="dim"))
     lines.append(Text(" " * (margin + 2) + _x_labels(x_scale, columns, printable(figure.x_label)), style="dim"))
     return [*lines, _legend(figure, margin + 2)]

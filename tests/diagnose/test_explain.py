@@ -1,0 +1,182 @@
+"""`explain`: terms that sum to the divergence, findings that fire when they should and not otherwise, and its faces."""
+
+import json
+import math
+
+import pytest
+import torch
+from torch import distributions as d
+
+from kullback import (
+    Counts,
+    Explanation,
+    InputTypeError,
+    InputValueError,
+    Logits,
+    LogProbs,
+    Probs,
+    Samples,
+    ShapeError,
+    explain,
+    kl,
+)
+from kullback.diagnose.formula import swap_names
+from kullback.report.machine import to_json
+
+F64 = torch.float64
+
+
+def codes(*given, **options):
+    return {finding.code for finding in explain(*given, **options).findings}
+
+
+def random_logits(*shape, scale=2.0, seed=0):
+    return scale * torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=F64)
+
+
+PAIRS = [
+    (Logits(random_logits(6)), Logits(random_logits(6, seed=1))),
+    (Logits(random_logits(3, 4, 5)), LogProbs(random_logits(4, 5, seed=1).log_softmax(-1))),
+    (Counts(torch.tensor([3, 0, 5, 1])), Counts(torch.tensor([1, 2, 3, 0]), smoothing=0.5)),
+    (
+        Probs(torch.tensor([[0.5, 0.5], [0.2, 0.8]], dtype=F64).T.contiguous().softmax(0), dim=0),
+        Logits(torch.zeros(2, 2, dtype=F64)),
+    ),
+    (d.Poisson(torch.tensor(3.0, dtype=F64)), d.Poisson(torch.tensor(5.0, dtype=F64))),
+    (d.Categorical(torch.tensor([0.5, 0.5, 0.0])), d.Categorical(torch.tensor([0.2, 0.3, 0.5]))),
+    (d.Independent(d.Normal(random_logits(5), 1.0), 1), d.Independent(d.Normal(random_logits(5, seed=1), 2.0), 1)),
+    (
+        d.MultivariateNormal(random_logits(3), torch.eye(3, dtype=F64) + 0.5),
+        d.MultivariateNormal(random_logits(3, seed=1), torch.eye(3, dtype=F64)),
+    ),
+    (d.Normal(torch.tensor(0.0, dtype=F64), 1.0), d.Normal(torch.tensor(1.0, dtype=F64), 2.0)),
+    (d.Gamma(torch.tensor(2.0, dtype=F64), 1.0), d.LogNormal(torch.tensor(0.0, dtype=F64), 1.0)),
+]
+
+
+@pytest.mark.parametrize(("p", "q"), PAIRS, ids=range(len(PAIRS)))
+def test_terms_are_not_negative_and_sum_to_the_divergence(p, q):
+    e = explain(p, q, top=100)
+    assert all(term.contribution >= 0 and term.reverse >= 0 for term in e.terms)
+    assert torch.equal(e.directions[0].value, kl(p, q))
+    assert torch.equal(e.directions[1].value, kl(q, p))
+    close = 0.03 if isinstance(p, d.Normal | d.Gamma | d.Poisson) else 1e-6  # of a grid, which ends somewhere
+    assert math.fsum(t.contribution for t in e.terms) == pytest.approx(kl(p, q).mean().item(), rel=close)
+    assert math.fsum(t.share for t in e.terms) == pytest.approx(1, rel=close)
+
+
+@pytest.mark.parametrize(("p", "q"), PAIRS, ids=range(len(PAIRS)))
+def test_every_face(p, q):
+    e = explain(p, q, base=2)
+    assert "bits" in str(e)
+    assert "\x1b" not in str(e)
+    assert e._repr_html_().startswith('<div class="kullback">')
+    assert json.loads(to_json(e.to_dict()))["unit"] == "bits"
+    assert "Explanation" in repr(e)
+
+
+def test_a_plot_shows_both_and_what_adds():
+    plot = explain(d.Normal(0.0, 1.0), d.StudentT(3.0)).plot()
+    assert [ax.get_title(loc="left") for ax in plot.axes] == ["Densities: p and q", "Where KL accrues: the area is KL"]
+    from matplotlib import pyplot
+
+    pyplot.close(plot)
+
+
+def test_masked_rows_are_left_out():
+    p, q = random_logits(3, 4), random_logits(3, 4, seed=1)
+    p[1] = math.nan
+    mask = torch.tensor([True, False, True])
+    e = explain(Logits(p), Logits(q), mask=mask)
+    assert torch.equal(e.directions[0].value, kl(Logits(p[mask]), Logits(q[mask])))
+    assert all(row.index != (1,) for row in e.rows)
+    assert codes(Logits(p), Logits(q), mask=torch.zeros(3, dtype=torch.bool)) == {"nothing-kept"}
+
+
+def test_labels_of_any_kind():
+    p, q = Logits(torch.tensor([3.0, 0.0])), Logits(torch.zeros(2))
+
+    class Tokenizer:
+        def convert_ids_to_tokens(self, ids):
+            return [f"t{i}" for i in ids]
+
+    for labels in (["t0", "t1"], {0: "t0", 1: "t1"}, Tokenizer().convert_ids_to_tokens, Tokenizer()):
+        assert {term.label for term in explain(p, q, labels=labels).terms} == {"t0", "t1"}
+    with pytest.raises(InputValueError, match="1 labels, 2 classes"):
+        explain(p, q, labels=["a"])
+    with pytest.raises(InputTypeError, match="convert_ids_to_tokens"):
+        explain(p, q, labels=3)
+
+
+def test_findings_of_tensors():
+    logits = random_logits(8, 1000)
+    few = logits.clone()
+    few[:, [3, 77, 500]] += 6
+    order = torch.randperm(1000, generator=torch.Generator().manual_seed(0))
+    hard = torch.nn.functional.one_hot(torch.arange(8), 1000).to(F64)
+    assert "concentrated" in codes(Logits(few), Logits(logits))
+    assert codes(Logits(logits), Logits(logits)) == {"identical"}
+    assert "reordered" in codes(Logits(logits), Logits(logits[:, order]))
+    assert {"looks-swapped", "infinite-pq"} <= codes(Logits(logits), Probs(hard))
+    assert "within-rounding" in codes(Logits(logits.half()), Logits((logits + 1e-4).half() * 1.0001))
+    [tempered] = [f for f in explain(Logits(logits), Logits(logits / 1.7)).findings if f.code == "tempered"]
+    assert tempered.evidence["temperature"] == pytest.approx(1.7, rel=1e-3)
+    assert tempered.evidence["side"] == "q"
+
+
+def test_half_precision_underflow_is_noticed():
+    logits = torch.tensor([[0.0, -30.0, -31.0]])
+    probs = logits.softmax(-1).half()
+    assert "underflow" in codes(Logits(logits), Probs(probs))
+
+
+def test_a_plain_pair_has_no_complaints():
+    p, q = random_logits(50), random_logits(50) + 0.3 * random_logits(50, seed=1)
+    assert codes(Logits(p), Logits(q)) == set()
+    assert codes(d.Normal(0.0, 1.0), d.Normal(1.0, 2.0)) == set()
+
+
+def test_findings_of_distributions():
+    assert {"infinite-pq", "looks-swapped"} == codes(d.Cauchy(0.0, 1.0), d.Normal(0.0, 1.0))
+    assert "one-sided" in codes(d.Normal(0.0, 0.1), d.Normal(0.0, 1.0))
+    assert codes(d.Normal(0.0, 1.0), d.Normal(0.0, 1.0)) == {"identical"}
+    assert "no-route" in codes(d.LKJCholesky(2, 1.0), d.Wishart(torch.tensor(3.0), torch.eye(2)))
+
+
+def test_where_the_support_breaks_is_said():
+    p, q = torch.tensor([[0.5, 0.5], [0.5, 0.5]]), torch.tensor([[0.5, 0.5], [1.0, 0.0]])
+    [broken] = [f for f in explain(Probs(p), Probs(q), labels=["a", "b"]).findings if f.code == "infinite-pq"]
+    assert "in 1 of 2 rows" in broken.message
+    assert "class b in row 1, where p is 0.5 and q 0" in broken.message
+
+
+def test_samples_are_summarised():
+    x, y = random_logits(500, scale=1.0), random_logits(400, seed=1, scale=3.0)
+    e = explain(Samples(x), Samples(y))
+    assert isinstance(e, Explanation)
+    assert "standard deviation" in str(e)
+    assert {"not-finite", "repeated-draws"} <= codes(
+        Samples(torch.tensor([1.0, math.nan])), Samples(torch.ones(9).cumsum(0) % 2)
+    )
+    with pytest.raises(ShapeError):
+        explain(Samples(torch.zeros(3, 2)), Samples(torch.zeros(3, 1)))
+
+
+def test_what_cannot_be_explained_is_refused():
+    with pytest.raises(InputTypeError, match="bare tensor"):
+        explain(torch.zeros(3), torch.zeros(3))
+    with pytest.raises(InputValueError, match="NaN"):
+        explain(Logits(torch.tensor([math.nan, 0.0])), Logits(torch.zeros(2)))
+    with pytest.raises(ShapeError):
+        explain(Logits(torch.zeros(3)), Logits(torch.zeros(4)))
+
+
+def test_no_randomness_is_left_behind():
+    before = torch.get_rng_state()
+    explain(d.Normal(0.0, 1.0), d.Gumbel(0.0, 1.0))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_formulas_change_names_with_the_direction():
+    assert swap_names("½[φ(2s) + (Δμ/σ_q)²], s = log(σ_p/σ_q)") == "½[φ(2s) + (Δμ/σ_p)²], s = log(σ_q/σ_p)"
+    assert swap_names("log1p(Σ p φ(v))") == "log1p(Σ q φ(v))"
