@@ -3,6 +3,7 @@
 from . import kernels as kernels
 from . import losses as losses
 from . import nn as nn
+from . import parallel as parallel
 from . import special as special
 from . import testing as testing
 from ._core.errors import InputTypeError as InputTypeError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
@@ -71,6 +71,7 @@ class DistillationLoss(nn.Module):
         weight: Tensor | float | None = None,
         denominator: Tensor | float | None = None,
         labels: Tensor | None = None,
+        group: Any = None,
     ) -> Tensor:
         """The loss of two tensors of logits, with the mask, weights, denominator and labels of this batch."""
         return distillation(
@@ -89,6 +90,7 @@ class DistillationLoss(nn.Module):
             label_weight=None if labels is None else self.label_weight,
             align=self.align,
             teacher_gradient=self.teacher_gradient,
+            group=group,
         )
 
     def extra_repr(self) -> str:

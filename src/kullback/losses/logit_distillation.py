@@ -7,6 +7,7 @@ from typing import Any, Literal, NoReturn
 import torch
 from torch import Tensor
 
+from kullback._core.dtypes import result_dtype
 from kullback._core.errors import InputTypeError, InputValueError, KullbackWarning, ShapeError, explain_problem
 from kullback._core.reduction import Reduction
 from kullback._core.shapes import batch_shape
@@ -42,6 +43,7 @@ def distillation(
     label_weight: float | None = None,
     align: Literal["truncate"] | None = None,
     teacher_gradient: bool = False,
+    group: Any = None,
 ) -> Tensor:
     """The divergence between a teacher's and a student's next-token distributions, a training loss for the student.
 
@@ -74,6 +76,8 @@ def distillation(
             sides on them; warns where a model has more than 1 % of its probability on the others. None refuses
             vocabularies of different sizes.
         teacher_gradient: Whether a gradient goes to the teacher; it is detached otherwise.
+        group: A `torch.distributed` group whose ranks hold the vocabulary in shards: the logits are then those of this
+            rank's classes, and the loss is the same on every rank. Not with `labels` or `align`.
 
     Returns:
         float64 where an input is float64, else float32.
@@ -112,6 +116,11 @@ def distillation(
     reduce = TokenReduction(mask, weight, denominator, reduction)
     reduce.check(batch)
     keep = None if mask is None else mask.expand(batch)
+    if group is not None:
+        _check_group_options(labels, align)
+        rows = loss.divergence.shard_rows(loss.scaled(student), loss.scaled(teacher), keep, group)
+        rows = rows.to(result_dtype(student, teacher))
+        return reduce.apply(rows * temperature**2 if t_squared else rows)
 
     def check() -> None:
         check_rows(student, "Logits", "student_logits", True, keep=keep)
@@ -138,6 +147,22 @@ def check_logits(name: str, logits: Any) -> None:
                 f"{name} has no classes.", got=f"shape {tuple(logits.shape)}", expected="shape (..., vocabulary)"
             )
         )
+
+
+def _check_group_options(labels: Tensor | None, align: object) -> None:
+    for name, value, instead in (
+        ("labels", labels, "a vocabulary-parallel cross-entropy, added to the loss"),
+        ("align", align, "shards of vocabularies that agree"),
+    ):
+        if value is not None:
+            raise InputValueError(
+                explain_problem(
+                    f"{name} of a sharded vocabulary are not supported.",
+                    got=f"{name}= together with group=",
+                    expected=f"{name}=None",
+                    instead=instead,
+                )
+            )
 
 
 def check_align(align: object) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -29,6 +29,7 @@ from kullback.kernels.f_rows import js_rows, renyi_rows, scaled_js_rows, skew_kl
 from kullback.kernels.kl_rows import kl_rows
 from kullback.kernels.row_op import RowOp
 from kullback.kernels.sides import Encoding
+from kullback.tensors.views import Logits
 
 DivergenceName = Literal["forward", "reverse", "js", "scaled_js", "gkd", "skew", "skew_reverse", "tv", "alpha"]
 _LOGITS = Encoding(), Encoding()
@@ -42,14 +43,14 @@ class RowDivergence(NamedTuple):
         student_first: Whether the student is the kernel's first argument.
         parameters: What the kernel takes besides the two sides.
         finish: From the kernel's rows to the divergence; None where they are the same.
-        parallel: The name of the same kernel in `kullback.parallel`.
+        parallel: The name of the same function in `kullback.parallel`, and its parameters.
     """
 
     op: RowOp
     student_first: bool = False
     parameters: tuple[float, ...] = ()
     finish: Callable[[Tensor], Tensor] | None = None
-    parallel: str = "kl"
+    parallel: tuple[Any, ...] = ("kl",)
 
     def rows(
         self,
@@ -62,6 +63,15 @@ class RowDivergence(NamedTuple):
         sides = (student, teacher) if self.student_first else (teacher, student)
         rows = self.op(sides, _LOGITS, *self.parameters, keep=keep, check=check)
         return rows if self.finish is None else self.finish(rows)
+
+    def shard_rows(self, student: Tensor, teacher: Tensor, keep: Tensor | None, group: Any) -> Tensor:
+        """The same where each rank of a group holds some of the classes."""
+        from kullback import parallel
+
+        name, *parameters = self.parallel
+        sides = (student, teacher) if self.student_first else (teacher, student)
+        rows: Tensor = getattr(parallel, name)(*map(Logits, sides), *parameters, mask=keep, group=group)
+        return rows if self.finish is None or name == "alpha_divergence" else self.finish(rows)
 
 
 def choose_divergence(name: object, beta: float | None, alpha: float | None) -> RowDivergence:
@@ -93,19 +103,19 @@ def choose_divergence(name: object, beta: float | None, alpha: float | None) -> 
         return _with_beta(str(name), _number("beta", 0.5 if beta is None else beta))
     if name in ("skew", "skew_reverse"):
         share = _number("alpha", 0.1 if alpha is None else alpha)
-        return RowDivergence(skew_kl_rows, name == "skew_reverse", (share,), parallel="skew_kl")
+        return RowDivergence(skew_kl_rows, name == "skew_reverse", (share,), parallel=("skew_kl", share))
     if name == "alpha":
         return _alpha_divergence(_number("alpha", 0.5 if alpha is None else alpha, bounded=False))
     return {
         "forward": RowDivergence(kl_rows),
         "reverse": RowDivergence(kl_rows, student_first=True),
-        "js": RowDivergence(js_rows, parallel="js"),
-        "tv": RowDivergence(total_variation_rows, parallel="total_variation"),
+        "js": RowDivergence(js_rows, parallel=("js",)),
+        "tv": RowDivergence(total_variation_rows, parallel=("total_variation",)),
     }[str(name)]
 
 
 def _with_beta(name: str, beta: float) -> RowDivergence:
-    scaled = RowDivergence(scaled_js_rows, parameters=(beta,), parallel="scaled_js")
+    scaled = RowDivergence(scaled_js_rows, parameters=(beta,), parallel=("scaled_js", beta))
     if name == "scaled_js":
         return scaled
     if beta in (0.0, 1.0):
@@ -128,7 +138,7 @@ def _alpha_divergence(alpha: float) -> RowDivergence:
         value = torch.expm1(torch.where(overflows, 0.0, exponent)) / (order * (order - 1.0))
         return torch.where(rows.isinf() | overflows, limit, value)
 
-    return RowDivergence(renyi_rows, alpha < 0.5, (order,), finish, "renyi")
+    return RowDivergence(renyi_rows, alpha < 0.5, (order,), finish, ("alpha_divergence", order))
 
 
 def _number(name: str, value: object, *, bounded: bool = True) -> float:

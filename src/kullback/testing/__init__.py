@@ -4,6 +4,15 @@ from kullback.testing.convention import torch_kl_div
 from kullback.testing.divergence import check_divergence
 from kullback.testing.oracle import Divergence
 from kullback.testing.pair import check_pair
+from kullback.testing.parallel_parity import assert_parallel_parity
 from kullback.testing.report import Finding, Report
 
-__all__ = ["Divergence", "Finding", "Report", "check_divergence", "check_pair", "torch_kl_div"]
+__all__ = [
+    "Divergence",
+    "Finding",
+    "Report",
+    "assert_parallel_parity",
+    "check_divergence",
+    "check_pair",
+    "torch_kl_div",
+]

@@ -18,18 +18,33 @@ _LARGEST_EXPONENT = 709.0
 
 def jeffreys_value(p: Side, q: Side) -> Tensor:
     """Σ (p - q)(log p - log q)."""
-    return f_divergence(p, q, Generator(_jeffreys, None, math.inf, math.inf, None, None))
+    return f_divergence(p, q, jeffreys_generator())
 
 
 def hellinger_value(p: Side, q: Side) -> Tensor:
     """The root of ½ Σ (√p - √q)²."""
-    return root(f_divergence(p, q, Generator(_hellinger, None, 0.5, 0.5, None, None)))
+    return root(f_divergence(p, q, hellinger_generator()))
 
 
 def chi2_value(p: Side, q: Side) -> Tensor:
     """Σ (p - q)²/q; rows that overflow are infinite, with zero gradient like all such rows."""
-    rows = f_divergence(p, q, Generator(_chi2_from_p, _chi2_from_q, math.inf, 1.0, -2.0, None))
+    rows = f_divergence(p, q, chi2_generator())
     return torch.where(rows > math.exp(_LARGEST_EXPONENT - 1), torch.inf, rows)
+
+
+def jeffreys_generator() -> Generator:
+    """The f of Jeffreys' divergence."""
+    return Generator(_jeffreys, None, math.inf, math.inf, None, None)
+
+
+def hellinger_generator() -> Generator:
+    """The f of the squared Hellinger distance."""
+    return Generator(_hellinger, None, 0.5, 0.5, None, None)
+
+
+def chi2_generator() -> Generator:
+    """The f of the chi-squared divergence."""
+    return Generator(_chi2_from_p, _chi2_from_q, math.inf, 1.0, -2.0, None)
 
 
 def total_variation_value(p: Side, q: Side) -> Tensor:

@@ -65,6 +65,12 @@ def _max_divergence(p: Side, q: Side) -> Tensor:
     return torch.where(infinite, torch.inf, torch.where(infinite, 0.0, most))
 
 
+def alpha_generator(alpha: float) -> Generator:
+    """The f of (Σ p^α q^(1-α) - 1) / (α(α-1)) for α >= ½: X / α."""
+    gamma = 1.0 - alpha
+    return _generator(gamma, scale=1.0 / alpha, only_p=1.0 / gamma if gamma > 0 else math.inf)
+
+
 def _generator(gamma: float, scale: float, only_p: float) -> Generator:
     """`scale` times f; f(0) as given, f*(0) = 1."""
     return Generator(

@@ -1,0 +1,103 @@
+"""The ranks that hold the shards of one vocabulary: the all-reduces of `shard_rows`, and agreement before them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kullback._core.errors import InputValueError, KullbackError, ShapeError, UnavailableError, explain_problem
+
+_MAX_DIMENSIONS = 8
+
+
+class Peers:
+    """A process group.
+
+    Args:
+        group: A `torch.distributed` group; None for the default one.
+    """
+
+    def __init__(self, group: Any) -> None:
+        import torch.distributed as dist
+
+        if not dist.is_available() or not dist.is_initialized():
+            raise UnavailableError(
+                explain_problem(
+                    "There is no process group: the ranks do not know each other yet.",
+                    got="torch.distributed that is not initialised",
+                    expected="a group whose ranks hold one shard each",
+                    instead='torch.distributed.init_process_group("nccl"), or "gloo" on CPU',
+                )
+            )
+        self.group = group
+
+    @property
+    def size(self) -> int:
+        """Number of ranks."""
+        import torch.distributed as dist
+
+        return dist.get_world_size(self.group)
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """The sum over ranks, in place."""
+        return self._reduce(tensor, "SUM")
+
+    def max(self, tensor: Tensor) -> Tensor:
+        """The largest over ranks, in place."""
+        return self._reduce(tensor, "MAX")
+
+    def _reduce(self, tensor: Tensor, operation: str) -> Tensor:
+        import torch.distributed as dist
+
+        try:
+            dist.all_reduce(tensor, getattr(dist.ReduceOp, operation), group=self.group)
+        except RuntimeError as error:
+            raise UnavailableError(
+                explain_problem(
+                    "A rank of the group does not answer: it has died, left, or makes other calls than this one.",
+                    got=f"{type(error).__name__}: {str(error).splitlines()[0]}",
+                    expected=f"{self.size} ranks that make the same calls in the same order",
+                    instead="look at the first error in the logs of all ranks",
+                )
+            ) from error
+        return tensor
+
+    def agree(self, call: dict[str, Any], problem: KullbackError | None, device: torch.device) -> None:
+        """Raise on every rank if one has a problem, or if two make different calls; one all-reduce of 40 numbers."""
+        fields = ["problem", *call]
+        numbers = [0 if problem is None else 1, *(value for value in call.values())]
+        mine = torch.tensor(numbers, dtype=torch.int64, device=device)
+        found = self.max(torch.cat([mine, -mine]))
+        largest, smallest = found[: len(fields)].tolist(), (-found[len(fields) :]).tolist()
+        if problem is not None:
+            raise problem
+        if largest[0]:
+            raise InputValueError(
+                explain_problem(
+                    "Another rank of the group refused its arguments.",
+                    got="good arguments on this rank",
+                    expected="good arguments on every rank",
+                    instead="look at the errors of the other ranks",
+                )
+            )
+        different = [name for name, a, b in zip(fields, largest, smallest, strict=True) if a != b]
+        if different:
+            raise ShapeError(
+                explain_problem(
+                    "The ranks of the group make different calls.",
+                    got="; ".join(
+                        f"{name}: {dict(zip(fields, numbers, strict=True))[name]} here, "
+                        f"{smallest[fields.index(name)]} to {largest[fields.index(name)]} over the ranks"
+                        for name in different
+                    ),
+                    expected="the same function of tensors that differ in their last dimension only",
+                )
+            )
+
+
+def describe_batch(batch: torch.Size) -> dict[str, int]:
+    """A batch shape as a fixed number of integers."""
+    sizes = [*batch, *(-1 for _ in range(_MAX_DIMENSIONS))][:_MAX_DIMENSIONS]
+    return {"number of batch dimensions": len(batch), **{f"batch size {i}": size for i, size in enumerate(sizes)}}

@@ -1,0 +1,175 @@
+"""What the ranks of `test_parallel.py` run; a module of its own, so that a new process imports little."""
+
+import datetime
+import math
+import os
+import traceback
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+import kullback as kb
+from kullback import Logits, Probs, parallel
+from kullback.losses import distillation
+from kullback.parallel.parity import cases, shard_sizes
+
+CLASSES = 23
+FUNCTIONS = [
+    ("kl", ()),
+    ("js", ()),
+    ("js_distance", ()),
+    ("jeffreys", ()),
+    ("skew_kl", (0.1,)),
+    ("scaled_js", (0.3,)),
+    ("scaled_js", (0.0,)),
+    ("total_variation", ()),
+    ("hellinger", ()),
+    ("chi2", ()),
+]
+
+
+def join(rank, ranks, folder, seconds=60):
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo",
+        init_method=f"file://{folder}/meeting",
+        rank=rank,
+        world_size=ranks,
+        timeout=datetime.timedelta(seconds=seconds),
+    )
+    sizes = shard_sizes(CLASSES, ranks)
+    return slice(sum(sizes[:rank]), sum(sizes[: rank + 1]))
+
+
+def report(rank, folder, work):
+    """Write what went wrong, or nothing."""
+    try:
+        work()
+        text = ""
+    except BaseException:  # noqa: BLE001 - the parent reports it
+        text = traceback.format_exc()
+    Path(folder, f"result-{rank}").write_text(text)
+
+
+def all_checks(rank, ranks, folder):
+    place = join(rank, ranks, folder)
+    report(rank, folder, lambda: (values(rank, place), options(place), losses(place), refusals(rank, place)))
+    dist.destroy_process_group()
+
+
+def compare(local, whole, about, rtol=2e-6):
+    (rows, tensors), (expected, everything, place) = local, whole
+    same = (rows == expected) | ((rows - expected).abs() <= rtol * expected.abs())
+    assert same.all(), (about, rows, expected)
+    # Rows are weighed differently, so that a gradient of the wrong row shows.
+    factors = torch.arange(1.0, rows.numel() + 1).reshape(rows.shape)
+    gradients = torch.autograd.grad((rows * factors).sum(), tensors)
+    wanted = torch.autograd.grad((expected * factors).sum(), everything)
+    for found, other in zip(gradients, wanted, strict=True):
+        assert found.dtype == other.dtype
+        scale = other.abs().amax(-1, keepdim=True)
+        assert ((found - other[..., place]).abs() <= 2 * rtol * scale + 1e-13).all(), (about, found, other[..., place])
+
+
+def values(rank, place):
+    for name, parameters in FUNCTIONS:
+        for title, (p, q) in cases(CLASSES).items():
+            if name == "chi2" and title == "large logits":
+                continue
+            tensors = [t[:, place].clone().requires_grad_() for t in (p, q)]
+            whole = [t.clone().requires_grad_() for t in (p, q)]
+            rows = getattr(parallel, name)(Logits(tensors[0]), Logits(tensors[1]), *parameters)
+            expected = getattr(kb, name)(Logits(whole[0]), Logits(whole[1]), *parameters)
+            compare((rows, tensors), (expected, whole, place), (rank, name, title))
+
+
+def options(place):
+    p, q = cases(CLASSES)["ordinary"]
+    mask = torch.tensor([True, False, True, True])
+    weight = torch.tensor([1.0, 2.0, 0.0, 3.0])
+    bad = p.clone()
+    bad[1] = math.nan
+    found = parallel.kl(Logits(bad[:, place]), Logits(q[:, place]), mask=mask, weight=weight, reduction="mean", base=2)
+    expected = kb.kl(Logits(p), Logits(q), mask=mask, weight=weight, reduction="mean", base=2)
+    assert torch.allclose(found, expected, rtol=1e-5)
+    probs = p.softmax(-1), q.softmax(-1)
+    found = parallel.kl(Probs(probs[0][:, place]), Probs(probs[1][:, place]))
+    assert torch.allclose(found, kb.kl(Probs(probs[0]), Probs(probs[1])), rtol=1e-5)
+    # q excludes a class of p on one rank: infinite on every rank, with zero gradient.
+    hole = q.clone()
+    hole[0, 0] = -math.inf
+    local = hole[:, place].clone().requires_grad_()
+    rows = parallel.kl(Logits(p[:, place]), Logits(local))
+    assert rows[0] == math.inf
+    assert rows[1:].isfinite().all()
+    (gradient,) = torch.autograd.grad(rows[1:].sum() + rows[0], local)
+    assert (gradient[0] == 0).all()
+    assert gradient.isfinite().all()
+
+
+def losses(place):
+    student, teacher = cases(CLASSES)["ordinary"]
+    for options in (
+        {"divergence": "forward"},
+        {"divergence": "reverse", "temperature": 3.0, "t_squared": True},
+        {"divergence": "gkd", "beta": 0.3},
+        {"divergence": "alpha", "alpha": 0.3},
+        {"divergence": "skew_reverse", "mask": torch.tensor([True, True, False, True])},
+    ):
+        local, whole = student[:, place].clone().requires_grad_(), student.clone().requires_grad_()
+        loss = distillation(local, teacher[:, place], group=dist.group.WORLD, **options)
+        expected = distillation(whole, teacher, **options)
+        assert torch.allclose(loss, expected, rtol=1e-5), options
+        (gradient,), (wanted,) = torch.autograd.grad(loss, local), torch.autograd.grad(expected, whole)
+        assert torch.allclose(gradient, wanted[:, place], rtol=1e-4, atol=1e-7), options
+
+
+def refusals(rank, place):
+    p, q = (t[:, place] for t in cases(CLASSES)["ordinary"])
+    rows = 3 if rank == 0 else 4
+    refused(lambda: parallel.kl(Logits(p[:rows]), Logits(q[:rows])), "different calls")
+    refused(lambda: parallel.kl(Logits(p), Logits(q.double() if rank == 0 else q)), "different calls")
+    refused(lambda: (parallel.kl if rank == 0 else parallel.js)(Logits(p), Logits(q)), "different calls")
+    refused(lambda: parallel.kl(p if rank == 0 else Logits(p), Logits(q)), "bare tensor", "Another rank")
+    refused(lambda: parallel.kl(Logits(p), Logits(q[:2] if rank == 0 else q)), "different shapes", "Another rank")
+    broken = p.clone()
+    broken[1, 0] = math.nan if rank == 0 else 0.0
+    refused(lambda: parallel.kl(Logits(broken), Logits(q)), "Row 1 of p")
+    empty = p.clone()
+    empty[2] = -math.inf
+    refused(lambda: parallel.kl(Logits(empty), Logits(q)), "Row 2 of p")
+    assert parallel.kl(Logits(p), Logits(p)).tolist() == [0.0] * 4
+
+
+def refused(call, *texts):
+    try:
+        call()
+    except kb.KullbackError as error:
+        assert any(text in str(error) for text in texts), error  # noqa: PT017 - not inside pytest here
+    else:
+        raise AssertionError(f"not refused: {texts}")
+
+
+def one_rank_dies(rank, ranks, folder):
+    place = join(rank, ranks, folder, seconds=20)
+    p, q = (t[:, place] for t in cases(CLASSES)["ordinary"])
+    parallel.kl(Logits(p), Logits(q))
+    if rank == 0:
+        os._exit(0)
+    report(rank, folder, lambda: refused(lambda: parallel.kl(Logits(p), Logits(q)), "does not answer"))
+    os._exit(0)
+
+
+def sharded(p, q, group):
+    return parallel.kl(Logits(p), Logits(q), group=group)
+
+
+def whole(p, q):
+    return kb.kl(Logits(p), Logits(q))
+
+
+def too_large(p, q, group):
+    """The usual mistake: gradients as many times too large as there are ranks."""
+    rows = sharded(p, q, group)
+    return dist.get_world_size() * (rows - rows.detach()) + rows.detach()
