@@ -11,7 +11,7 @@ from rich.text import Text
 os.environ["FORCE_COLOR"] = "1"  # the drawing library asks for it where standard output is no terminal
 
 COMMAND = ("Normal(0, 1)", "Normal(1, 2)")
-COLUMNS = 118
+COLUMNS = 118  # and two more, so that the frame has a margin
 # Rich's own frame fetches a font; this one takes the reader's.
 FRAME = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {terminal_width} {terminal_height}">
 <style>text {{ font: {char_height}px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; white-space: pre }}
@@ -33,7 +33,7 @@ def main() -> None:
     dark = TerminalTheme((20, 23, 27), (231, 234, 238), *_ansi(DEFAULT_TERMINAL_THEME))
     light = TerminalTheme((255, 255, 255), (26, 29, 33), *_ansi(DEFAULT_TERMINAL_THEME))
     for name, theme, background in (("light", light, "#f6f7f9"), ("dark", dark, "#14171b")):
-        console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
+        console = Console(record=True, width=COLUMNS + 2, file=io.StringIO(), force_terminal=True)
         console.print(Text(f"$ kullback explain {' '.join(map(repr, COMMAND))}\n".replace("'", '"'), style="bold"))
         console.print(Text.from_ansi(screen))
         frame = FRAME.replace("{background}", background)

@@ -19,6 +19,7 @@ from kullback import (
     ShapeError,
     explain,
     kl,
+    kl_with_error,
 )
 from kullback.diagnose.formula import swap_names
 from kullback.report.machine import to_json
@@ -180,3 +181,10 @@ def test_no_randomness_is_left_behind():
 def test_formulas_change_names_with_the_direction():
     assert swap_names("½[φ(2s) + (Δμ/σ_q)²], s = log(σ_p/σ_q)") == "½[φ(2s) + (Δμ/σ_p)²], s = log(σ_q/σ_p)"
     assert swap_names("log1p(Σ p φ(v))") == "log1p(Σ q φ(v))"
+
+
+def test_results_with_an_error_are_readable():
+    result = kl_with_error(d.Normal(torch.tensor(0.0, requires_grad=True), 1.0), d.Normal(1.0, 2.0))
+    assert repr(result).startswith("KLResult(value=tensor(0.4431")
+    assert "method='closed form')" in repr(result)
+    assert "<AddBackward" not in result._repr_html_().removeprefix("<pre>")

@@ -48,6 +48,15 @@ class KLResult(NamedTuple):
     method: str
     certified: bool
 
+    def __repr__(self) -> str:
+        bound = "at most" if self.certified else "about"
+        worst = max(self.error.detach().flatten().tolist(), default=0.0)
+        return f"KLResult(value={self.value}, error {bound} {worst:.2g}, method={self.method!r})"
+
+    def _repr_html_(self) -> str:
+        shown = repr(self).replace("&", "&amp;").replace("<", "&lt;")  # grad_fn=<AddBackward0>
+        return f"<pre>{shown}</pre>"
+
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     r"""KL(p ‖ q) of two distributions, torch's name for it.
