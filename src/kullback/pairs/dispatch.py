@@ -51,7 +51,7 @@ class KLResult(NamedTuple):
     def __repr__(self) -> str:
         bound = "at most" if self.certified else "about"
         worst = max(self.error.detach().flatten().tolist(), default=0.0)
-        return f"KLResult(value={self.value}, error {bound} {worst:.2g}, method={self.method!r})"
+        return f"KLResult(value={self.value!r}, error {bound} {worst:.2g}, method={self.method!r})"
 
     def _repr_html_(self) -> str:
         shown = repr(self).replace("&", "&amp;").replace("<", "&lt;")  # grad_fn=<AddBackward0>
