@@ -30,7 +30,7 @@ inline Vector<T> expm1_of(Vector<T> z) {
 
 // Beyond this exponent a term is off by more than its share in a row of floats, and about to overflow in a row of doubles.
 template <class T>
-inline constexpr T kLargestPower = T(sizeof(T) == 4 ? 16 : 600);
+inline constexpr T kLargestPower = T(sizeof(T) == 4 ? 8 : 600);
 
 // Finds L from Y; false where that loses digits or overflows.
 template <class T, bool kHasMask>
@@ -172,11 +172,13 @@ class DirectPower {
         sum_.add(block), spread_.add(block_spread), steepest_ = top;
     }
 
-    bool finish(RowStatistics& s) const {
+    bool finish(const RowsCall& call, RowStatistics& s) const {
         const double sum = sum_.total(), value = std::log(sum / total_);
         if (!(largest_of<float>(steepest_) < 80)) return false;
         const double error = 1e-7 * (1 + magnitude(double(gamma_)) + spread_.total() / sum);
-        if (!(error <= 1e-6 * magnitude(value))) return false;
+        // Of e^L it is the absolute error of L that counts.
+        const double size = call.outer == int64_t(Outer::kExpm1) && value > 0.7 ? 0.7 : magnitude(value);
+        if (!(error <= 1e-6 * size)) return false;
         s.value = value;
         return true;
     }
@@ -194,22 +196,35 @@ inline bool power_row_directly(const RowPair<float>& row, const RowsCall& call, 
     if (!DirectPower<false>::may_do(call, s)) return false;
     DirectPower<false> power(call, s);
     row.each_block<false>([&](const float* a, const float* b, int64_t count, int64_t) { power.add(a, b, rounded_up<float>(count)); });
-    return power.finish(s);
+    return power.finish(call, s);
 }
 
-// The entries r - p, and r/p - 1, of a vector of classes; z = log r/p.
+// One side of a vector of classes: log-weights, what makes probabilities of them, and z = log r/p.
+template <class T>
+struct PowerSide {
+    Vector<T> log_weight, scale, z;
+    T over;
+
+    Vector<T> probability() const { return scaled_exp<T>(log_weight, scale) * over; }
+};
+
+// The entries r - p, and r/p - 1, of one side.
 template <class T>
 struct PowerEntries {
     Vector<T> absolute, relative;
 };
 
 template <class T>
-inline PowerEntries<T> power_entries(Vector<T> log_weight, Vector<T> scale, T over, Vector<T> z) {
-    const Vector<T> p = scaled_exp<T>(log_weight, scale) * over, relative = expm1_of<T>(z);
-    // Where p is below the normal numbers, r may not be.
-    const Mask<T> steep = z > kLargestPower<T>;
-    Vector<T> absolute = p * relative;
-    if (any(steep)) absolute = steep ? scaled_exp<T>(log_weight + z, scale) * over : absolute;
+inline PowerEntries<T> power_entries(const PowerSide<T>& p, const PowerSide<T>& q) {
+    const Vector<T> probability = p.probability(), relative = expm1_of<T>(p.z);
+    Vector<T> absolute = probability * relative;
+    // Where p is far below r, or below the normal numbers, r is found from q if that is nearer.
+    const Mask<T> steep = p.z > kLargestPower<T>, nearer = steep & (q.z < p.z) & (q.z < kLargestPower<T>);
+    if (any(steep)) {
+        const Vector<T> from_p = scaled_exp<T>(p.log_weight + p.z, p.scale) * p.over;
+        const Vector<T> from_q = q.probability() * (expm1_of<T>(q.z) + T(1));
+        absolute = nearer ? from_q : steep ? from_p : absolute;
+    }
     return {absolute, relative};
 }
 
@@ -243,11 +258,12 @@ PowerBalances<T> power_gradient_pass(const RowPair<T>& row, const RowsCall& call
         Entries<T> to;
         M in_p = ~M{}, in_q = ~M{};
         if constexpr (kHasMask) in_p = x > -kInfinity<T>, in_q = y > -kInfinity<T>;
+        V z_p = gamma * centre_p.log_ratio(x, y, missing), z_q = minus_alpha * centre_q.log_ratio(x, y, missing);
+        if constexpr (kHasMask) z_p = in_p & in_q ? z_p : V{}, z_q = in_p & in_q ? z_q : V{};
+        const PowerSide<T> of_p{x, scale_p, z_p, over_p}, of_q{y, scale_q, z_q, over_q};
         if constexpr (kToP) {
-            V z = gamma * centre_p.log_ratio(x, y, missing);
-            if constexpr (kHasMask) z = in_p & in_q ? z : V{};
-            steepest = larger(z, steepest);
-            const PowerEntries<T> of = power_entries<T>(x, scale_p, over_p, z);
+            steepest = larger(z_p, steepest);
+            const PowerEntries<T> of = power_entries<T>(of_p, of_q);
             V g = of.absolute, h = of.relative;
             if constexpr (kHasMask) {
                 // Without a class of q, or of both, r is 0 for g > 0; where p is 0 < q, it is so for g < 0. All else is infinite: 0.
@@ -258,10 +274,8 @@ PowerBalances<T> power_gradient_pass(const RowPair<T>& row, const RowsCall& call
             to.p = {g, p_linear ? (kHasMask ? (in_p ? h : V{}) : h) : g, (p_linear ? h * per_p : g) * factor_p, p > T(0.5) ? V{} : g};
         }
         if constexpr (kToQ) {
-            V z = minus_alpha * centre_q.log_ratio(x, y, missing);
-            if constexpr (kHasMask) z = in_p & in_q ? z : V{};
-            steepest = larger(z, steepest);
-            const PowerEntries<T> of = power_entries<T>(y, scale_q, over_q, z);
+            steepest = larger(z_q, steepest);
+            const PowerEntries<T> of = power_entries<T>(of_q, of_p);
             V g = of.absolute, h = of.relative;
             if constexpr (kHasMask) {
                 h = in_p ? (in_q ? h : V{}) : fill(T(-1));

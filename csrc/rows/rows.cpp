@@ -209,7 +209,7 @@ void measure_jeffreys(const RowsCall& call, const RowStart& start, RowStatistics
         return;
     }
     if constexpr (sizeof(T) == 4 && !kHasMask) {
-        if (call.statistics == nullptr && symmetric_row_directly<true>(row, s)) return;
+        if (call.statistics == nullptr && symmetric_row_directly<true>(row, call, s)) return;
     }
     if (!(s.state & kRefined)) refine_gap<T, kHasMask>(row, s);
     sum_jeffreys<T, kHasMask>(row, s);
@@ -229,7 +229,7 @@ template <class T, bool kHasMask>
 bool try_variation(const RowsCall& call, const RowStart& start, RowStatistics& s) {
     const RowPair<T> row(call, start.p, start.q, s.shift, logs_of(call));
     if constexpr (sizeof(T) == 4 && !kHasMask) {
-        if (call.statistics == nullptr && symmetric_row_directly<false>(row, s)) return true;
+        if (call.statistics == nullptr && symmetric_row_directly<false>(row, call, s)) return true;
     }
     if (!(s.state & kRefined)) refine_gap<T, kHasMask>(row, s);
     return measure_variation<T, kHasMask>(row, call, s);
@@ -268,7 +268,7 @@ void measure_kept_rows(const RowsCall& call, Strip<float>& strip, int64_t count,
     for (int64_t i = 0; i < count; ++i) {
         const auto add_to = [&](auto sum) {
             sum.add(strip.log_p(i), strip.log_q(i), strip.padded(), strip.kept(i));
-            return sum.finish(of[i]);
+            return sum.finish(call, of[i]);
         };
         if (is_power(call)) {
             done[i] = DirectPower<true>::may_do(call, of[i]) && add_to(DirectPower<true>(call, of[i]));
@@ -475,7 +475,8 @@ int64_t backward_rows(const RowsCall& call, int64_t begin, int64_t end) {
         double grad = call.result_wide ? static_cast<const double*>(call.grad)[at] : static_cast<const float*>(call.grad)[at];
         grad *= outer_slope(call, s.value);
         const bool infinite = ((s.state & kInfinite) && !is_mixture(call)) || outer_value(call, s.value) == kInfinity<double>;
-        const bool nothing = infinite || (s.state & kAbsent) || grad == 0;
+        // Where nothing differs, total variation has its minimum and a kink.
+        const bool nothing = infinite || (s.state & kAbsent) || grad == 0 || (is_variation(call) && s.value == 0);
         if (nothing || (s.state & kUndefined)) {
             for (int side = 0; side < 2; ++side) {
                 const Writer<double> to(call, side, row);

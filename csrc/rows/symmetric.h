@@ -54,7 +54,7 @@ class DirectSymmetric {
         sum_.add(block);
     }
 
-    bool finish(RowStatistics& s) const {
+    bool finish(const RowsCall&, RowStatistics& s) const {
         const double value = kJeffreys ? sum_.total() : 0.5 * sum_.total();
         if (!(value > (kJeffreys ? 0.5 : 0.1))) return false;
         s.value = value;
@@ -69,11 +69,11 @@ class DirectSymmetric {
 };
 
 template <bool kJeffreys>
-bool symmetric_row_directly(const RowPair<float>& row, RowStatistics& s) {
+bool symmetric_row_directly(const RowPair<float>& row, const RowsCall& call, RowStatistics& s) {
     if (!DirectSymmetric<kJeffreys, false>::may_do(s)) return false;
     DirectSymmetric<kJeffreys, false> sum(s);
     row.each_block<false>([&](const float* a, const float* b, int64_t count, int64_t) { sum.add(a, b, rounded_up<float>(count)); });
-    return sum.finish(s);
+    return sum.finish(call, s);
 }
 
 // J of a row with equal supports, and E_q v = KL(q || p) as mean[1].
@@ -271,10 +271,10 @@ inline bool measure_variation_directly(const float* a, int64_t padded, KeptExpon
     using V = FloatVector;
     constexpr int kCount = Lanes<float>::kCount;
     const float over_p = float(1 / s.total[0]), over_q = float(1 / s.total[1]);
-    Accumulator<float> rise, fall, above_p, above_q;
+    Accumulator<float> rise, fall, above_p, above_q, below_p, below_q;
     FloatMask uncertain{};
     for (int64_t i = 0; i < padded; i += kGroup<float>) {
-        V up{}, down{}, p_falls{}, q_falls{};
+        V up{}, down{}, p_falls{}, q_falls{}, p_rises{}, q_rises{};
 #pragma GCC unroll 4
         for (int64_t k = i; k < i + kGroup<float>; k += kCount) {
             const V p = load_lanes(kept.p + k) * over_p, q = load_lanes(kept.q + k) * over_q, excess = q - p;
@@ -282,14 +282,16 @@ inline bool measure_variation_directly(const float* a, int64_t padded, KeptExpon
             uncertain |= (magnitude_of(excess) <= 1e-5f * p) & (load_lanes(a + k) > -1e29f);
             up += rises ? excess : V{}, down -= rises ? V{} : excess;
             p_falls += rises ? V{} : p, q_falls += rises ? V{} : q;
+            p_rises += rises ? p : V{}, q_rises += rises ? q : V{};
         }
         rise.add(up), fall.add(down), above_p.add(p_falls), above_q.add(q_falls);
+        below_p.add(p_rises), below_q.add(q_rises);
     }
     const double value = 0.5 * (rise.total() + fall.total());
     if (!(value > 0.1) || any(uncertain)) return false;
     s.value = value, s.kl = 0;
-    const double above[2] = {2 * above_p.total(), 2 * above_q.total()};
-    for (int side = 0; side < 2; ++side) s.mean[side] = distance_of_mean(2 - above[side], above[side]);
+    s.mean[0] = distance_of_mean(2 * below_p.total(), 2 * above_p.total());
+    s.mean[1] = distance_of_mean(2 * below_q.total(), 2 * above_q.total());
     return true;
 }
 
