@@ -273,7 +273,9 @@ def test_ratios_of_certain_rows_and_excluded_classes(name, dtype):
     b[2, 3:60] = -INF  # only p has them
     a[3, 1:], a[3, 0] = -INF, 0  # p is certain
     a[4, 5] = b[4, 6] = -INF
-    agree(kb.Logits(a), kb.Logits(b), function=RATIOS[name], gradient_tolerance=1e-11 if dtype == torch.float64 else None)
+    agree(
+        kb.Logits(a), kb.Logits(b), function=RATIOS[name], gradient_tolerance=1e-11 if dtype == torch.float64 else None
+    )
     a, b = logits(4, 60, 1.0, dtype)
     a[0, 5] = b[1, 6] = a[2, 7] = b[2, 7] = -INF
     agree(kb.Counts(a.exp()), kb.Counts(b.exp()), function=RATIOS[name])

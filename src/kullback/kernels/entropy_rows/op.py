@@ -10,4 +10,6 @@ entropy_rows = RowOp(reference.entropy_value, reference.entropy_gradients, Nativ
 cross_entropy_rows = RowOp(
     reference.cross_entropy_value, reference.cross_entropy_gradients, NativeRows("cross_entropy", lambda: Settings(2))
 )
-logsumexp_rows = RowOp(reference.logsumexp_value, reference.logsumexp_gradients, NativeRows("logsumexp", lambda: Settings(3)))
+logsumexp_rows = RowOp(
+    reference.logsumexp_value, reference.logsumexp_gradients, NativeRows("logsumexp", lambda: Settings(3))
+)
