@@ -28,6 +28,8 @@ from .api.skew import skew_kl as skew_kl
 from .api.total_variation import total_variation as total_variation
 from .diagnose.explain import explain as explain
 from .diagnose.explanation import Explanation as Explanation
+from .estimators import Estimate as Estimate
+from .estimators import estimate_kl as estimate_kl
 from .pairs import KLResult as KLResult
 from .pairs import Pair as Pair
 from .pairs import coverage as coverage
