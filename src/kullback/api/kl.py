@@ -66,6 +66,7 @@ def kl(
     if isinstance(p, Distribution) and isinstance(q, Distribution):
         return kl_divergence(p, q) if plain else reduced(kl_divergence(p, q), options)
     # What is neither two views nor two distributions is refused inside, with a message.
-    views: Any = (p, q)
-    rows = kl_rows_of_views(*views, validate) if plain else None
-    return kl_of_views(*views, options) if rows is None else rows
+    one: Any = p
+    other: Any = q
+    rows = kl_rows_of_views(one, other, validate) if plain else None
+    return kl_of_views(one, other, options) if rows is None else rows
