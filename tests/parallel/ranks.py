@@ -1,8 +1,9 @@
-"""What the ranks of `test_parallel.py` run; a module of its own, so that a new process imports little."""
+"""What the ranks of `test_parallel.py` run: python -m tests.parallel.ranks CHECK RANK RANKS FOLDER."""
 
 import datetime
 import math
 import os
+import sys
 import traceback
 from pathlib import Path
 
@@ -29,14 +30,14 @@ FUNCTIONS = [
 ]
 
 
-def join(rank, ranks, folder, seconds=60):
+def join(rank, ranks, folder):
     torch.set_num_threads(1)
     dist.init_process_group(
         "gloo",
         init_method=f"file://{folder}/meeting",
         rank=rank,
         world_size=ranks,
-        timeout=datetime.timedelta(seconds=seconds),
+        timeout=datetime.timedelta(seconds=300),
     )
     sizes = shard_sizes(CLASSES, ranks)
     return slice(sum(sizes[:rank]), sum(sizes[: rank + 1]))
@@ -52,9 +53,28 @@ def report(rank, folder, work):
     Path(folder, f"result-{rank}").write_text(text)
 
 
-def all_checks(rank, ranks, folder):
+def quick(rank, ranks, folder):
+    """Everything once, and last a rank that dies: the others notice when the connection closes."""
     place = join(rank, ranks, folder)
-    report(rank, folder, lambda: (values(rank, place), options(place), losses(place), refusals(rank, place)))
+
+    def work():
+        values(rank, place, FUNCTIONS[:1], cases(CLASSES))
+        values(rank, place, FUNCTIONS[1:], {name: cases(CLASSES)[name] for name in ("nearly equal", "large logits")})
+        options(place)
+        losses(place)
+        refusals(rank, place)
+        p, q = (t[:, place] for t in cases(CLASSES)["ordinary"])
+        if rank == 0:
+            return
+        refused(lambda: parallel.kl(Logits(p), Logits(q)), "does not answer")
+
+    report(rank, folder, work)
+    os._exit(0)
+
+
+def full(rank, ranks, folder):
+    place = join(rank, ranks, folder)
+    report(rank, folder, lambda: (values(rank, place, FUNCTIONS, cases(CLASSES)), losses(place), refusals(rank, place)))
     dist.destroy_process_group()
 
 
@@ -66,17 +86,24 @@ def compare(local, whole, about, rtol=2e-6):
     factors = torch.arange(1.0, rows.numel() + 1).reshape(rows.shape)
     gradients = torch.autograd.grad((rows * factors).sum(), tensors)
     wanted = torch.autograd.grad((expected * factors).sum(), everything)
-    for found, other in zip(gradients, wanted, strict=True):
+    for found, other, logits in zip(gradients, wanted, everything, strict=True):
         assert found.dtype == other.dtype
-        scale = other.abs().amax(-1, keepdim=True)
-        assert ((found - other[..., place]).abs() <= 2 * rtol * scale + 1e-13).all(), (about, found, other[..., place])
+        allowed = 2 * rtol * other.abs().amax(-1, keepdim=True) + 1e-14 * moved_probability(logits.detach())
+        near = (found - other[..., place]).abs() <= allowed[..., place]
+        # A value beyond the largest number is infinite here, with zero gradient; one process may overflow earlier.
+        assert (near | (rows == math.inf).unsqueeze(-1)).all(), (about, found, other[..., place])
 
 
-def values(rank, place):
-    for name, parameters in FUNCTIONS:
-        for title, (p, q) in cases(CLASSES).items():
-            if name == "chi2" and title == "large logits":
-                continue
+def moved_probability(logits):
+    """Of each class, or of all the others where it is the heaviest: what a softmax can move."""
+    probs = logits.double().softmax(-1)
+    heaviest = probs == probs.amax(-1, keepdim=True)
+    return torch.where(heaviest, torch.where(heaviest, 0.0, probs).sum(-1, keepdim=True), probs)
+
+
+def values(rank, place, functions, inputs):
+    for name, parameters in functions:
+        for title, (p, q) in inputs.items():
             tensors = [t[:, place].clone().requires_grad_() for t in (p, q)]
             whole = [t.clone().requires_grad_() for t in (p, q)]
             rows = getattr(parallel, name)(Logits(tensors[0]), Logits(tensors[1]), *parameters)
@@ -151,16 +178,6 @@ def refused(call, *texts):
         raise AssertionError(f"not refused: {texts}")
 
 
-def one_rank_dies(rank, ranks, folder):
-    place = join(rank, ranks, folder, seconds=20)
-    p, q = (t[:, place] for t in cases(CLASSES)["ordinary"])
-    parallel.kl(Logits(p), Logits(q))
-    if rank == 0:
-        os._exit(0)
-    report(rank, folder, lambda: refused(lambda: parallel.kl(Logits(p), Logits(q)), "does not answer"))
-    os._exit(0)
-
-
 def sharded(p, q, group):
     return parallel.kl(Logits(p), Logits(q), group=group)
 
@@ -173,3 +190,7 @@ def too_large(p, q, group):
     """The usual mistake: gradients as many times too large as there are ranks."""
     rows = sharded(p, q, group)
     return dist.get_world_size() * (rows - rows.detach()) + rows.detach()
+
+
+if __name__ == "__main__":
+    {"quick": quick, "full": full}[sys.argv[1]](int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])

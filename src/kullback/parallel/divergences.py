@@ -40,7 +40,7 @@ def kl(
 
     Every rank calls this with its own classes and gets the same value, and the gradient to its own classes. The loss
     may be computed from the rows on every rank, or on one while the others multiply theirs by zero: all ranks then call
-    `backward`, and the gradients are those of one process. Per call there are five all-reduces of at most three numbers
+    `backward`, and the gradients are those of one process. Per call there are five all-reduces of at most nine numbers
     per row, and one of two numbers per row in the backward pass.
 
     Args:

@@ -64,7 +64,7 @@ def _work(  # noqa: PLR0917 - handed over by position to the process
         init_method=f"file://{folder}/meeting",
         rank=rank,
         world_size=ranks,
-        timeout=datetime.timedelta(seconds=60),
+        timeout=datetime.timedelta(seconds=300),
     )
     findings: list[str] = []
     try:
@@ -103,7 +103,7 @@ def _compare(
     wanted = torch.autograd.grad((expected * factors.to(expected.dtype)).sum(), everything)
     for side, gradient, other in zip("pq", gradients, wanted, strict=True):
         scale = other.abs().amax(-1, keepdim=True)
-        if not bool(((gradient - other[:, place]).abs() <= rtol * scale + 1e-13).all()):
+        if not bool(((gradient - other[:, place]).abs() <= rtol * scale).all()):
             ratio = float(gradient.norm() / other[:, place].norm())
             found.append(f"{title}, loss on {loss_on}: gradient to {side} is wrong, {ratio:.4g} times the right length")
     return found

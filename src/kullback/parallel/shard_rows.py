@@ -5,11 +5,13 @@ Each rank goes through its classes four times, and numbers per row are combined 
     1. the largest log-weight of p and of q                                               (max, 2 numbers per row)
     2. the sums of the weights, relative to the largest                                   (sum, 2)
     3. Σ (q - p), by which D = log Σq - log Σp is corrected, and classes of one side only (sum, 3)
-    4. the terms p f(q/p) and, for the gradient, Σ g_p and Σ g_q                          (sum, 3)
+    4. the terms p f(q/p) and, for the gradient, sums of slopes and weights               (sum, 9)
 
 With d = log q/p = u - D, u the difference of the log-weights as they are given, every term is quadratic in d, so
 nothing cancels where p ≈ q. With g_i the derivative of the terms to log p_i, as if p were not normalised, the gradient
-to a log-weight is g_i - p_i Σ g: after step 4 it needs no other rank.
+to a log-weight is g_i - p_i Σ g. Where one class h has nearly all of the probability, that is the difference of two
+nearly equal numbers for h. The slopes are therefore taken relative to h: with c = g_h / p_h and r_i = g_i - p_i c, the
+gradient is r_i - p_i Σ r, in which r_h is 0. After step 4 it needs no other rank.
 """
 
 from __future__ import annotations
@@ -150,12 +152,15 @@ class _Run(NamedTuple):
         return first._replace(correction=torch.log1p(counts[:, :1])), infinite
 
     def term_sums(self, p: Tensor, q: Tensor, statistics: Statistics, recorded: bool) -> Tensor:
-        sums = torch.zeros(p.shape[0], 3, dtype=self.work, device=p.device)
+        """The terms; and for p, then for q, what `_centred` needs."""
+        sums = torch.zeros(p.shape[0], 9 if recorded else 1, dtype=self.work, device=p.device)
         for part, a, b in self.blocks(p, q):
-            pair = _local_pair(a, b, _part_of(statistics, part))
+            here = _part_of(statistics, part)
+            pair = _local_pair(a, b, here)
             if recorded:
                 sums[part, 0], to_p, to_q = self.slopes(pair)
-                sums[part, 1], sums[part, 2] = to_p.sum(-1), to_q.sum(-1)
+                sums[part, 1:5] = _slope_sums(to_p, pair.p, a == here.top_p)
+                sums[part, 5:] = _slope_sums(to_q, pair.q, b == here.top_q)
             else:
                 sums[part, 0] = self.function.terms(pair)
         return self.peers.sum(sums)
@@ -188,14 +193,44 @@ class _Run(NamedTuple):
     ) -> list[Tensor | None]:
         found = [torch.empty_like(t) if need else None for t, need in zip((p, q), needs, strict=True)]
         for part, a, b in self.blocks(p, q):
-            pair = _local_pair(a, b, _part_of(statistics, part))
-            _, *slopes = self.slopes(pair)
-            for side, (out, slope, probs) in enumerate(zip(found, slopes, (pair.p, pair.q), strict=True)):
+            here = _part_of(statistics, part)
+            pair = _local_pair(a, b, here)
+            _, to_p, to_q = self.slopes(pair)
+            sides = (
+                (to_p, pair.p, a == here.top_p, here.log_total_p, sums[part, 1:5]),
+                (to_q, pair.q, b == here.top_q, here.log_total_q, sums[part, 5:]),
+            )
+            for out, side in zip(found, sides, strict=True):
                 if out is not None:
-                    local = slope - probs * sums[part, 1 + side].unsqueeze(-1)
+                    local = _centred(*side)
                     local = torch.where(finite[part].unsqueeze(-1), grad[part].unsqueeze(-1) * local, 0.0)
                     out[part] = local.to(out.dtype)
         return found
+
+
+def _slope_sums(slope: Tensor, probs: Tensor, heaviest: Tensor) -> Tensor:
+    """Slopes of the heaviest class, and how many classes it is (more than one at a tie); slopes and weights of others.
+
+    Shape (rows, 4), to be summed over ranks.
+    """
+    other = ~heaviest
+    return torch.stack(
+        [
+            (slope * heaviest).sum(-1),
+            heaviest.sum(-1).to(slope.dtype),
+            (slope * other).sum(-1),
+            (probs * other).sum(-1),
+        ],
+        -1,
+    )
+
+
+def _centred(slope: Tensor, probs: Tensor, heaviest: Tensor, log_total: Tensor, totals: Tensor) -> Tensor:
+    """The gradient to the log-weights of this rank, from the sums of `_slope_sums` over all ranks."""
+    at_top, number, at_others, others = totals.unsqueeze(-1).unbind(1)
+    reference = at_top / number * torch.exp(log_total)
+    relative = torch.where(heaviest & (number == 1), 0.0, slope - probs * reference)
+    return relative - probs * (at_others - others * reference)
 
 
 def _part_of(statistics: Statistics, part: slice) -> Statistics:
