@@ -1,5 +1,6 @@
 """The public names of kullback and the files they come from; read by `__init__.py` and by type checkers."""
 
+from . import fit as fit
 from . import kernels as kernels
 from . import losses as losses
 from . import nn as nn
@@ -26,11 +27,9 @@ from .api.renyi import renyi as renyi
 from .api.skew import scaled_js as scaled_js
 from .api.skew import skew_kl as skew_kl
 from .api.total_variation import total_variation as total_variation
-from .densities import register_density as register_density
 from .diagnose.explain import explain as explain
 from .diagnose.explanation import Explanation as Explanation
-from .estimators import Estimate as Estimate
-from .estimators import estimate_kl as estimate_kl
+from .fit import project as project
 from .pairs import KLResult as KLResult
 from .pairs import Pair as Pair
 from .pairs import coverage as coverage

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
 from kullback._core.reduction import Reduction
 from kullback._core.validation import Validate
-from kullback.api.comparable import Comparable
 from kullback.api.door import Sister, compare
 from kullback.kernels.f_rows import jeffreys_rows
 from kullback.pairs import sisters
@@ -14,8 +15,8 @@ from kullback.tensors.frame import Options
 
 
 def jeffreys(
-    p: Comparable,
-    q: Comparable,
+    p: Any,
+    q: Any,
     *,
     mask: Tensor | None = None,
     weight: Tensor | float | None = None,

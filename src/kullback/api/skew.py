@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
 from kullback._core.reduction import Reduction
 from kullback._core.validation import Validate
-from kullback.api.comparable import Comparable
 from kullback.api.door import Sister, compare
 from kullback.api.parameter import check_parameter
 from kullback.kernels.f_rows import scaled_js_rows, skew_kl_rows
@@ -15,8 +16,8 @@ from kullback.tensors.frame import Options
 
 
 def skew_kl(
-    p: Comparable,
-    q: Comparable,
+    p: Any,
+    q: Any,
     alpha: float,
     *,
     mask: Tensor | None = None,
@@ -66,8 +67,8 @@ def skew_kl(
 
 
 def scaled_js(
-    p: Comparable,
-    q: Comparable,
+    p: Any,
+    q: Any,
     beta: float,
     *,
     mask: Tensor | None = None,

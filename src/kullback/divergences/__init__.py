@@ -1,1 +1,0 @@
-"""Divergences of distributions: an integrand of a few lines each."""

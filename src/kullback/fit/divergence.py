@@ -1,0 +1,172 @@
+"""The divergence that a projection reports, with its error and where it comes from. Called by `project.py`."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.distributions import Distribution
+
+from kullback._core.errors import NoRouteError
+from kullback.fit.families import Family
+from kullback.fit.gaussian_expectation import expected_log_ratio
+from kullback.fit.log_density import LogTarget, scan
+from kullback.fit.nodes import is_discrete, log_weighted_points, normal_points, pilot_samples
+from kullback.fit.targets import Points
+from kullback.pairs import kl_method, kl_with_error
+
+_DRAWS = 1 << 15
+_NEIGHBOURS = 3
+_MAX_NEIGHBOUR_SAMPLES = 4096  # all pairs of distances are held at once
+
+
+class Divergence(NamedTuple):
+    """A value of batch shape, its error, and the method."""
+
+    value: Tensor
+    error: Tensor
+    method: str
+
+
+def between(p: Distribution, q: Distribution, seed: int) -> Divergence:
+    """KL(p ‖ q) as `kullback.kl_with_error` has it, or from draws of p where that has no route."""
+    if kl_method(p, q) is not None:
+        try:
+            result = kl_with_error(p, q)
+            return Divergence(result.value, result.error, result.method)
+        except (NoRouteError, NotImplementedError):
+            pass
+    x = pilot_samples(p, _DRAWS, seed + 1)
+    with torch.no_grad():
+        terms = (p.log_prob(x) - q.log_prob(x)).to(torch.float64)
+    error = terms.std(0) / math.sqrt(_DRAWS)
+    return Divergence(terms.mean(0).clamp(min=0.0), error, "Monte Carlo")
+
+
+def of_points(points: Points, q: Distribution) -> Divergence:
+    """KL(data ‖ q), where q has already batch shape (B,).
+
+    Of whole numbers: from the relative frequencies, exactly. Of continuous samples: with the entropy that distances
+    to the nearest neighbours give (Kozachenko and Leonenko 1987), and a standard error.
+    """
+    x, w = points.x, points.w.expand(points.x.shape[:2])
+    nan = torch.full((x.shape[1],), math.nan, dtype=torch.float64)
+    with torch.no_grad():
+        log_q = q.log_prob(x)
+        if is_discrete(q):
+            value = torch.stack([_discrete(x[:, b], w[:, b], log_q[:, b]) for b in range(x.shape[1])])
+            return Divergence(value, value.abs() * 1e-12, "frequencies")
+        if points.size is None or points.robust or len(x) <= _NEIGHBOURS + 1:
+            return Divergence(nan, nan, "unknown")
+        found = [_continuous(x[:, b], log_q[:, b]) for b in range(min(x.shape[1], 64))]
+        if x.shape[1] > 64 or any(not math.isfinite(value) for value, _ in found):
+            return Divergence(nan, nan, "unknown")
+    values, errors = torch.tensor(found, dtype=torch.float64).unbind(-1)
+    return Divergence(values, errors, "nearest neighbours")
+
+
+def _discrete(x: Tensor, w: Tensor, log_q: Tensor) -> Tensor:
+    _, inverse = torch.unique(x, dim=0, return_inverse=True)
+    p = torch.zeros(int(inverse.max()) + 1, dtype=w.dtype).scatter_add(0, inverse, w)
+    used = w > 0
+    value: Tensor = torch.special.xlogy(p, p).sum() - (w[used] * log_q[used]).sum()
+    return value
+
+
+def _continuous(x: Tensor, log_q: Tensor) -> tuple[float, float]:
+    n = min(len(x), _MAX_NEIGHBOUR_SAMPLES)
+    pick = torch.linspace(0, len(x) - 1, n).long()
+    flat = x.reshape(len(x), -1)[pick]
+    if flat.shape[1] == 1:
+        ordered, order = flat[:, 0].sort()
+        around = torch.stack([ordered.roll(shift) for shift in range(-_NEIGHBOURS, _NEIGHBOURS + 1) if shift])
+        gaps = (around - ordered).abs()
+        distance = torch.empty_like(ordered)
+        distance[order] = gaps.kthvalue(_NEIGHBOURS, dim=0).values
+    else:
+        distance = torch.cdist(flat, flat).kthvalue(_NEIGHBOURS + 1, dim=-1).values
+    dim = flat.shape[1]
+    log_ball = dim / 2 * math.log(math.pi) - math.lgamma(dim / 2 + 1)
+    known = float(torch.digamma(torch.tensor(float(n))) - torch.digamma(torch.tensor(float(_NEIGHBOURS))))
+    terms = -(known + log_ball + dim * distance.log()) - log_q[pick]
+    return max(float(terms.mean()), 0.0), float(terms.std()) / math.sqrt(n)
+
+
+def reverse_without_route(
+    q: Distribution, value: Tensor, log_target: LogTarget, family: Family, seed: int
+) -> tuple[Tensor, str]:
+    """The error of E_q[log q − log f] and its method: from half as many nodes, or from independent points."""
+    if family.event_dim == 0:
+        _x, log_w = log_weighted_points(q)
+        missing = (log_w.logsumexp(0).exp() - 1).abs().amax()
+        return (missing + 1e-10) * (1 + value.abs()), "quadrature"
+    dim = log_target.event_shape[0]
+    with torch.no_grad():
+        if dim <= 3:
+            z, weight = normal_points(dim, order_factor=0.75)
+            other = expected_log_ratio(q, log_target, z, weight)
+            return (other - value).abs() + 1e-12, "quadrature"
+        values = []
+        for repeat in range(8):
+            z, weight = normal_points(dim, seed=seed + 1 + repeat)
+            values.append(expected_log_ratio(q, log_target, z, weight))
+    spread = torch.stack(values)
+    return spread.std(0) / math.sqrt(8) + (spread.mean(0) - value).abs(), "quasi-Monte Carlo"
+
+
+def log_normalizer(log_target: LogTarget, family: Family, proposal: Distribution, seed: int) -> tuple[float, float]:
+    """Log ∫ f and its error: by quadrature for numbers, by importance sampling for vectors.
+
+    Args:
+        log_target: log f.
+        family: Whose support f lives on.
+        proposal: A batch of optima; importance samples come from a wider mixture of them.
+        seed: Of the samples.
+    """
+    with torch.no_grad():
+        if log_target.event_shape == ():
+            return _log_integral(log_target, family, proposal)
+        return _log_importance(log_target, proposal, seed)
+
+
+def _log_integral(log_target: LogTarget, family: Family, proposal: Distribution) -> tuple[float, float]:
+    """Twice: at nodes around the whole mass, and at the nodes of the optima; the difference is the error."""
+    _, log_w = scan(log_target, family)
+    first = log_w.logsumexp(0).item()
+    x, log_q_w = log_weighted_points(proposal)
+    columns = x.shape[1]
+    # ∫ f = ∫ mean_k q_k(x) · f/mean_q, one set of nodes per optimum.
+    log_mean_q = torch.stack([proposal.log_prob(x[:, k : k + 1]).logsumexp(-1) for k in range(columns)], -1) - math.log(
+        columns
+    )
+    usable = log_q_w > -60
+    log_f = log_target(x)
+    terms = torch.where(usable & (log_f > -torch.inf), log_q_w + log_f - log_mean_q, -torch.inf)
+    second = (terms.flatten().logsumexp(0) - math.log(columns)).item()
+    # The tails of the optima may be too light for the second; it is a check of the first.
+    return first, min(abs(first - second), 1.0) if math.isfinite(second) else 1.0
+
+
+def _log_importance(log_target: LogTarget, proposal: Distribution, seed: int) -> tuple[float, float]:
+    dim = log_target.event_shape[0]
+    draws = pilot_samples(proposal, 2048, seed + 2).reshape(-1, dim)
+    mean = draws.mean(0)
+    covariance = torch.cov(draws.mT).reshape(dim, dim)
+    generator = torch.Generator().manual_seed(seed + 3)
+    # A Student t with 5 degrees of freedom around everything has heavier tails than most targets.
+    factor = torch.linalg.cholesky(2.0 * covariance + 1e-12 * torch.eye(dim))
+    n, df = _DRAWS, 5.0
+    z = torch.randn(n, dim, generator=generator, dtype=torch.float64)
+    chi = torch.randn(n, int(df), generator=generator, dtype=torch.float64).square().sum(-1)
+    x = mean + (z @ factor.mT) * (df / chi).sqrt()[:, None]
+    white = torch.linalg.solve_triangular(factor, (x - mean).mT, upper=False).square().sum(0)
+    log_q = (
+        math.lgamma((df + dim) / 2) - math.lgamma(df / 2) - 0.5 * dim * math.log(df * math.pi)
+        - factor.diagonal().log().sum() - 0.5 * (df + dim) * torch.log1p(white / df)
+    )  # fmt: skip
+    log_ratio = log_target(x) - log_q
+    value = log_ratio.logsumexp(0) - math.log(n)
+    ratio = (log_ratio - value).exp()
+    return value.item(), (ratio.std() / math.sqrt(n)).item()

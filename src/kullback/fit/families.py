@@ -1,0 +1,400 @@
+"""Families of distributions as points of ℝᵏ: free parameters, constraints, construction. Called by every fit.
+
+A family is written as a class, a name or a `Family`, which adds fixed parameters, components of a mixture, or a rank.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributions as td
+from torch import Tensor
+from torch.distributions import Distribution, constraints
+
+from kullback._core.errors import InputTypeError, InputValueError, explain_problem
+
+_LOG_LIMIT = 300.0  # exp stays finite, and so do products of two of them
+
+# Free parameters and the kind of each; parameters that a fit cannot choose (sizes and numbers of trials) are "fixed".
+_PARAMETERS: dict[str, dict[str, str]] = {
+    "Bernoulli": {"probs": "unit"},
+    "Beta": {"concentration1": "positive", "concentration0": "positive"},
+    "Binomial": {"total_count": "fixed", "probs": "unit"},
+    "Categorical": {"probs": "simplex"},
+    "Cauchy": {"loc": "real", "scale": "positive"},
+    "Chi2": {"df": "positive"},
+    "ContinuousBernoulli": {"probs": "unit"},
+    "DiagonalNormal": {"loc": "vector", "scale": "positive_vector"},
+    "Dirichlet": {"concentration": "positive_vector"},
+    "Exponential": {"rate": "positive"},
+    "FisherSnedecor": {"df1": "positive", "df2": "positive"},
+    "Gamma": {"concentration": "positive", "rate": "positive"},
+    "GeneralizedPareto": {"loc": "real", "scale": "positive", "concentration": "real"},
+    "Geometric": {"probs": "unit"},
+    "Gumbel": {"loc": "real", "scale": "positive"},
+    "HalfCauchy": {"scale": "positive"},
+    "HalfNormal": {"scale": "positive"},
+    "InverseGamma": {"concentration": "positive", "rate": "positive"},
+    "Kumaraswamy": {"concentration1": "positive", "concentration0": "positive"},
+    "LKJCholesky": {"dim": "fixed", "concentration": "positive"},
+    "Laplace": {"loc": "real", "scale": "positive"},
+    "LogNormal": {"loc": "real", "scale": "positive"},
+    "LogisticNormal": {"loc": "vector", "scale": "positive_vector"},
+    "LowRankMultivariateNormal": {"loc": "vector", "cov_factor": "factor", "cov_diag": "positive_vector"},
+    "Multinomial": {"total_count": "fixed", "probs": "simplex"},
+    "MultivariateNormal": {"loc": "vector", "scale_tril": "cholesky"},
+    "NegativeBinomial": {"total_count": "positive", "probs": "unit"},
+    "Normal": {"loc": "real", "scale": "positive"},
+    "OneHotCategorical": {"probs": "simplex"},
+    "OneHotCategoricalStraightThrough": {"probs": "simplex"},
+    "Pareto": {"scale": "positive", "alpha": "positive"},
+    "Poisson": {"rate": "positive"},
+    "RelaxedBernoulli": {"temperature": "positive", "probs": "unit"},
+    "RelaxedOneHotCategorical": {"temperature": "positive", "probs": "simplex"},
+    "StudentT": {"df": "positive", "loc": "real", "scale": "positive"},
+    "Uniform": {"low": "real", "high": "after_low"},
+    "VonMises": {"loc": "real", "concentration": "positive"},
+    "Weibull": {"scale": "positive", "concentration": "positive"},
+    "Wishart": {"df": "above", "scale_tril": "cholesky"},
+}
+# A Student t with infinitely many degrees of freedom is normal, a negative binomial with infinite count a Poisson.
+_MAY_BE_INFINITE = {
+    ("StudentT", "df"),
+    ("NegativeBinomial", "total_count"),
+    ("FisherSnedecor", "df1"),
+    ("FisherSnedecor", "df2"),
+}
+_INFINITE = 1e7
+_EVENT_RANK = {"vector": 1, "positive_vector": 1, "simplex": 1, "cholesky": 2, "factor": 2}
+# Families whose parameters have as many entries as there are classes, but whose events are numbers.
+_SCALAR_EVENTS = ("Categorical",)
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family to fit, with what the fit may not choose.
+
+    Attributes:
+        base: A distribution class of torch, one of yours with `arg_constraints`, or its name. The name
+            "DiagonalNormal" means a multivariate normal with independent dimensions.
+        fixed: Parameters that keep the value given here, such as `{"total_count": 10}`.
+        components: More than 1 for a mixture of so many members of the family.
+        rank: Columns of the covariance factor of `LowRankMultivariateNormal`.
+
+    Example:
+        >>> from torch.distributions import Normal
+        >>> print(Family(Normal, components=2))
+        Mixture(Normal, 2)
+    """
+
+    base: type[Distribution] | str
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    components: int = 1
+    rank: int = 1
+
+    def __post_init__(self) -> None:
+        if isinstance(self.base, str):
+            name, components = _parse_name(self.base)
+            object.__setattr__(self, "base", _find_class(name) if name != "DiagonalNormal" else name)
+            if components:
+                object.__setattr__(self, "components", components)
+        elif not (isinstance(self.base, type) and issubclass(self.base, Distribution)):
+            raise _not_a_family(self.base)
+        for what, number in (("components", self.components), ("rank", self.rank)):
+            if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+                raise InputValueError(
+                    explain_problem(f"{what} is a whole number from 1.", got=f"{what}={number!r}", instead=f"{what}=2")
+                )
+        unknown = sorted(set(self.fixed) - set(self.kinds(whole=True)))
+        if unknown:
+            raise InputValueError(
+                explain_problem(
+                    f"{self.name} has no parameter {unknown[0]!r} to fix.",
+                    got=f"fixed={dict(self.fixed)}",
+                    expected=f"some of {', '.join(self.kinds(whole=True))}",
+                )
+            )
+
+    @property
+    def name(self) -> str:
+        """The name of the base family."""
+        return self.base if isinstance(self.base, str) else self.base.__name__
+
+    def __str__(self) -> str:
+        return f"Mixture({self.name}, {self.components})" if self.components > 1 else self.name
+
+    def kinds(self, *, whole: bool = False) -> dict[str, str]:
+        """The parameters that are chosen by a fit, and the kind of each; with `whole`, also the fixed ones."""
+        found = _PARAMETERS.get(self.name) if self.is_torch_family() else None
+        if found is None:
+            found = _kinds_of_class(self.base)  # type: ignore[arg-type]
+        if whole:
+            return dict(found)
+        return {name: kind for name, kind in found.items() if kind != "fixed" and name not in self.fixed}
+
+    def is_torch_family(self) -> bool:
+        """Whether the base is torch's own class, not a user's of the same name."""
+        return isinstance(self.base, str) or self.base is getattr(td, self.base.__name__, None)
+
+    @property
+    def event_dim(self) -> int:
+        """Dimensions of one event: 0 for a number, 1 for a vector, 2 for a matrix."""
+        if self.name in ("LKJCholesky", "Wishart"):
+            return 2
+        kinds = self.kinds(whole=True).values()
+        return int(self.name not in _SCALAR_EVENTS and any(kind in _EVENT_RANK for kind in kinds))
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether members are multivariate normal distributions."""
+        return self.name in ("MultivariateNormal", "DiagonalNormal", "LowRankMultivariateNormal")
+
+    def construct(self, parameters: Mapping[str, Tensor], *, validate: bool = False) -> Distribution:
+        """The distribution with these parameters; those of a mixture have the component dimension last but events."""
+        if self.components > 1:
+            weights = td.Categorical(probs=parameters["mixture_probs"], validate_args=validate)
+            rest = {name: value for name, value in parameters.items() if name != "mixture_probs"}
+            return td.MixtureSameFamily(weights, self.construct_component(rest, validate), validate_args=validate)
+        return self.construct_component(parameters, validate)
+
+    def construct_component(self, parameters: Mapping[str, Tensor], validate: bool = False) -> Distribution:
+        """The distribution of the base family with these parameters."""
+        arguments: dict[str, Any] = {**self.fixed, **parameters}
+        if self.name == "DiagonalNormal":
+            normal = td.Normal(arguments["loc"], arguments["scale"], validate_args=validate)
+            return td.Independent(normal, 1, validate_args=validate)
+        if self.name == "LogisticNormal":
+            return td.LogisticNormal(arguments["loc"], arguments["scale"], validate_args=validate)
+        if self.name in ("Binomial", "Multinomial"):
+            count = arguments["total_count"]
+            if isinstance(count, Tensor) and (self.name == "Multinomial" or count.numel() == 1):
+                arguments["total_count"] = int(count.reshape(-1)[0])
+        if self.name == "LKJCholesky":
+            arguments["dim"] = int(arguments["dim"])
+        assert not isinstance(self.base, str)
+        return self.base(**arguments, validate_args=validate)
+
+
+@dataclass
+class Coordinates:
+    """Free parameters of a family as vectors of ℝᵏ, for B distributions at once.
+
+    Attributes:
+        family: The family.
+        shapes: Shape of each free parameter without the batch: () or (d,), with the components first for a mixture.
+        constants: Parameters that the fit does not move, with batch shape (B, …).
+    """
+
+    family: Family
+    shapes: dict[str, tuple[int, ...]]
+    constants: dict[str, Tensor]
+
+    @classmethod
+    def like(cls, family: Family, parameters: Mapping[str, Tensor]) -> Coordinates:
+        """Coordinates for parameters of batch shape (B,); what the family does not move is constant."""
+        free = _free_kinds(family)
+        shapes = {name: tuple(parameters[name].shape[1:]) for name in free}
+        constants = {name: value for name, value in parameters.items() if name not in free}
+        return cls(family, shapes, constants)
+
+    def pack(self, parameters: Mapping[str, Tensor]) -> Tensor:
+        """Parameters of batch shape (B,) as points (B, k)."""
+        free = {name: parameters[name] for name in _free_kinds(self.family)}
+        if self.family.kinds().get("high") == "after_low":
+            low = parameters.get("low", self.family.fixed.get("low"))
+            free["high"] = free["high"] - torch.as_tensor(low, dtype=free["high"].dtype)
+        batch = next(iter(parameters.values())).shape[0]
+        parts = [_to_real(free[name], kind).reshape(batch, -1) for name, kind in _free_kinds(self.family).items()]
+        return torch.cat(parts, dim=-1) if parts else torch.empty(batch, 0, dtype=torch.float64)
+
+    def unpack(self, point: Tensor) -> dict[str, Tensor]:
+        """Points (B, k) as parameters of batch shape (B,), with the constants."""
+        parameters: dict[str, Tensor] = {}
+        at = 0
+        for name, kind in _free_kinds(self.family).items():
+            shape = self.shapes[name]
+            inner = _real_shape(shape, kind)
+            size = math.prod(inner)
+            part = point[:, at : at + size].reshape(point.shape[0], *inner)
+            parameters[name] = _from_real(part, kind, shape)
+            at += size
+        if self.family.kinds().get("high") == "after_low":
+            low = parameters.get("low", self.family.fixed.get("low"))
+            parameters["high"] = low + parameters["high"]  # type: ignore[operator]
+        for name, value in self.constants.items():
+            repeats = point.shape[0] // value.shape[0]
+            parameters[name] = value.repeat(repeats, *([1] * (value.dim() - 1))) if repeats != 1 else value
+        return parameters
+
+    def construct(self, point: Tensor) -> Distribution:
+        """The distributions at the points."""
+        return self.family.construct(self.unpack(point))
+
+    def limit_at(self, point: Tensor) -> str:
+        """Words about parameters that have almost left for infinity, or nothing."""
+        for name, value in self.unpack(point.detach()).items() if self.family.is_torch_family() else ():
+            if (self.family.name, name) in _MAY_BE_INFINITE and bool((value > 1e-3 * _INFINITE).any()):
+                return f"{name} grows without end, and the limit is another family."
+        return ""
+
+    def is_member(self, point: Tensor) -> Tensor:
+        """(B,): False where a parameter has left for infinity, where log-densities have no correct digits."""
+        inside = torch.ones(point.shape[0], dtype=torch.bool, device=point.device)
+        if self.family.is_torch_family():
+            for name, value in self.unpack(point.detach()).items():
+                if (self.family.name, name) in _MAY_BE_INFINITE:
+                    inside = inside & (value.reshape(len(value), -1) < _INFINITE).all(-1)
+        return inside
+
+
+def as_family(family: object, *, rank: int | None = None) -> Family:
+    """A family from a class, a name or a `Family`."""
+    if isinstance(family, Family):
+        return family
+    if isinstance(family, Distribution):
+        raise InputTypeError(
+            explain_problem(
+                "A family is a class, not one of its members.",
+                got=f"a {type(family).__name__} object",
+                expected="a class, a name or a Family",
+                instead=f"project(target, {type(family).__name__})",
+            )
+        )
+    if isinstance(family, str) or (isinstance(family, type) and issubclass(family, Distribution)):
+        return Family(family, rank=rank or 1)
+    raise _not_a_family(family)
+
+
+def family_names() -> list[str]:
+    """The names of all families that this torch has, and "DiagonalNormal"."""
+    return [name for name in _PARAMETERS if name == "DiagonalNormal" or hasattr(td, name)]
+
+
+def _free_kinds(family: Family) -> dict[str, str]:
+    kinds = family.kinds()
+    return {"mixture_probs": "simplex", **kinds} if family.components > 1 else kinds
+
+
+def _not_a_family(family: object) -> InputTypeError:
+    return InputTypeError(
+        explain_problem(
+            "A family is a distribution class, its name or a Family.",
+            got=f"{family!r}" if isinstance(family, type) else type(family).__name__,
+            expected='for instance torch.distributions.Normal, "Normal" or Family("Normal", components=2)',
+        )
+    )
+
+
+def _parse_name(text: str) -> tuple[str, int]:
+    match = re.fullmatch(r"\s*(?:mixture\(\s*(\w+)\s*,\s*(\d{1,4})\s*\)|(\w+))\s*", text, flags=re.IGNORECASE)
+    if match is None:
+        raise InputValueError(
+            explain_problem(
+                "A family is named by one word, or as a mixture.",
+                got=repr(text[:80]),
+                expected='for instance "Normal" or "Mixture(Normal, 2)"',
+            )
+        )
+    name = match.group(1) or match.group(3)
+    known = {known.lower(): known for known in family_names()}
+    if name.lower() not in known:
+        near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
+        raise InputValueError(
+            explain_problem(
+                f"There is no family {name!r}.",
+                expected=f"one of {', '.join(family_names())}",
+                instead=" or ".join(repr(known[found]) for found in near),
+            )
+        )
+    return known[name.lower()], int(match.group(2) or 0)
+
+
+def _find_class(name: str) -> type[Distribution]:
+    found: type[Distribution] = getattr(td, name)
+    return found
+
+
+def _kinds_of_class(cls: type[Distribution]) -> dict[str, str]:
+    """Free parameters of a class that this file does not list, from its constructor and `arg_constraints`."""
+    known: Any = getattr(cls, "arg_constraints", {})  # a property of some classes
+    known = known if isinstance(known, Mapping) else {}
+    arguments = inspect.signature(cls.__init__).parameters
+    kinds: dict[str, str] = {}
+    for name in arguments:
+        if name not in known or (name == "logits" and "probs" in kinds):
+            continue
+        kinds[name] = _kind_of_constraint(known[name])
+    if not kinds:
+        raise InputValueError(
+            explain_problem(
+                f"{cls.__name__} does not say what its parameters are.",
+                expected="a class whose arg_constraints name the arguments of its constructor",
+                instead=f"{cls.__name__}.arg_constraints = {{'loc': constraints.real, 'scale': constraints.positive}}",
+            )
+        )
+    return kinds
+
+
+def _kind_of_constraint(constraint: Any) -> str:
+    bound = getattr(constraint, "lower_bound", None)
+    if constraint is constraints.real:
+        return "real"
+    if bound == 0 and not hasattr(constraint, "upper_bound"):
+        return "positive"
+    if constraint is constraints.unit_interval:
+        return "unit"
+    if constraint is constraints.simplex:
+        return "simplex"
+    if constraint is constraints.real_vector:
+        return "vector"
+    if constraint is constraints.lower_cholesky:
+        return "cholesky"
+    return "fixed"
+
+
+def _to_real(value: Tensor, kind: str) -> Tensor:
+    """A parameter as unconstrained numbers, batch first."""
+    if kind in ("positive", "positive_vector", "above", "after_low"):
+        return value.log().clamp(-_LOG_LIMIT, _LOG_LIMIT)
+    if kind == "unit":
+        return torch.logit(value, eps=1e-12)
+    if kind == "simplex":
+        logs = value.clamp(min=1e-12).log()
+        return logs[..., :-1] - logs[..., -1:]
+    if kind == "cholesky":
+        rows, columns = torch.tril_indices(value.shape[-1], value.shape[-1], device=value.device)
+        flat = value[..., rows, columns]
+        return torch.where(rows == columns, flat.clamp(min=1e-300).log(), flat)
+    return value
+
+
+def _from_real(value: Tensor, kind: str, shape: Sequence[int]) -> Tensor:
+    """The parameter, from what `_to_real` gives."""
+    if kind in ("positive", "positive_vector", "above", "after_low"):
+        return value.exp()
+    if kind == "unit":
+        return torch.sigmoid(value)
+    if kind == "simplex":
+        return torch.cat([value, torch.zeros_like(value[..., :1])], dim=-1).softmax(-1)
+    if kind == "cholesky":
+        size = shape[-1]
+        rows, columns = torch.tril_indices(size, size, device=value.device)
+        flat = torch.where(rows == columns, torch.where(rows == columns, value, 0.0).exp(), value)
+        matrix = value.new_zeros(*value.shape[:-1], size * size)
+        return matrix.index_copy(-1, rows * size + columns, flat).reshape(*value.shape[:-1], size, size)
+    return value
+
+
+def _real_shape(shape: tuple[int, ...], kind: str) -> tuple[int, ...]:
+    if kind == "simplex":
+        return (*shape[:-1], shape[-1] - 1)
+    if kind == "cholesky":
+        return (*shape[:-2], shape[-1] * (shape[-1] + 1) // 2)
+    return shape

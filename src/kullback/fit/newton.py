@@ -1,0 +1,210 @@
+"""Batched Newton steps with a line search: minimises many small smooth functions at once. Called by every fit.
+
+An objective maps points of shape (B, k) to values of shape (B,), where value b depends on point b only. So the gradient
+of the sum holds all B gradients, and k further backward passes hold all B Hessians.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+Objective = Callable[[Tensor], Tensor]
+Progress = Callable[[int, Tensor], None]
+
+_ARMIJO_FRACTION = 1e-4
+_MAX_HALVINGS = 40
+_DECREMENT_TOLERANCE = 1e-13  # half the squared length of the last step, in units of the objective
+_STALLED_DECREMENT = 1e-7  # where rounding ends the line search, this much is still called a minimum
+_SADDLE_CURVATURE = -1e-6  # relative to the largest curvature
+_MAX_STEP = 20.0  # of one coordinate; logarithms of scales may not overflow in one step
+_EIGENVALUE_FLOOR = 1e-10  # relative: flatter directions get a step of bounded length
+
+
+@dataclass
+class Minimum:
+    """Where the steps ended, one row per point.
+
+    Attributes:
+        point: (B, k).
+        value: (B,), the objective.
+        converged: (B,), whether no further descent is possible.
+        iterations: Steps taken.
+        history: The objective of every row before each step and at the end, as lists of (B,) tensors.
+        hessian: (B, k, k), exact; NaN where the objective has no second derivative.
+        gradient: (B, k).
+    """
+
+    point: Tensor
+    value: Tensor
+    converged: Tensor
+    iterations: int
+    hessian: Tensor
+    gradient: Tensor
+    history: list[Tensor] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Search:
+    """How long and from where to search.
+
+    Attributes:
+        seed: Of random starts.
+        restarts: How many of them.
+        max_iterations: Steps before giving up.
+        progress: Called with the number of the step and the values.
+    """
+
+    seed: int = 0
+    restarts: int = 12
+    max_iterations: int = 200
+    progress: Progress | None = None
+
+
+def derivatives(objective: Objective, point: Tensor, *, second: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+    """Value (B,), gradient (B, k) and Hessian (B, k, k) of an objective."""
+    u = point.detach().requires_grad_()
+    with torch.enable_grad():
+        value = objective(u)
+        (gradient,) = torch.autograd.grad(value.sum(), u, create_graph=second)
+        rows = []
+        if second:
+            for j in range(u.shape[-1]):
+                if not gradient.requires_grad:  # linear in every coordinate
+                    rows.append(torch.zeros_like(u))
+                    continue
+                (row,) = torch.autograd.grad(gradient[:, j].sum(), u, retain_graph=True, allow_unused=True)
+                rows.append(torch.zeros_like(u) if row is None else row)
+    hessian = torch.stack(rows, dim=1) if second else u.new_full((*u.shape, u.shape[-1]), torch.nan)
+    hessian = (hessian + hessian.mT) / 2
+    return value.detach(), gradient.detach(), hessian.detach()
+
+
+def minimise(
+    objective: Objective,
+    start: Tensor,
+    search: Search | None = None,
+) -> Minimum:
+    """Minimise from every row of `start`.
+
+    A step is −|H|⁻¹g with the absolute values of the Hessian's eigenvalues, so that it goes down also where the
+    function is not convex; where the Hessian is NaN, a BFGS approximation takes its place. A stationary point with
+    negative curvature is left along that curvature.
+
+    Args:
+        objective: (B, k) → (B,).
+        start: (B, k), with finite objective.
+        search: When to give up; `converged` then says False.
+    """
+    search = search or Search()
+    u = start.detach().clone()
+    bfgs = _Bfgs(u)
+    history: list[Tensor] = []
+    converged = torch.zeros(u.shape[0], dtype=torch.bool, device=u.device)
+    iterations, escapes = 0, 0
+    while True:
+        value, gradient, hessian = derivatives(objective, u)
+        history.append(value)
+        if search.progress is not None:
+            search.progress(iterations, value)
+        exact = hessian.isfinite().flatten(1).all(-1)
+        bfgs.update(u, gradient)
+        curvature = torch.where(exact[:, None, None], hessian.nan_to_num(), bfgs.matrix)
+        step, decrement, saddle, away = _newton_step(curvature, gradient)
+        lost = ~(value.isfinite() & gradient.isfinite().all(-1))
+        noise = _DECREMENT_TOLERANCE * value.abs().clamp(min=1.0)
+        small = (decrement <= noise) & ~lost
+        if bool((small & saddle & ~converged).any()) and escapes < 3:
+            u = _leave_saddle(objective, u, value, away, small & saddle)
+            escapes += 1
+            iterations += 1
+            continue
+        converged = converged | (small & ~saddle)
+        if bool((converged | lost).all()) or iterations >= search.max_iterations:
+            # The last step is free and squares the remaining error.
+            last = u + torch.where(converged[:, None], step, 0.0)
+            with torch.no_grad():
+                after = objective(last)
+            better = (after <= value + noise)[:, None]
+            u = torch.where(better, last, u)
+            return Minimum(
+                u, torch.minimum(value, after.nan_to_num(torch.inf)), converged, iterations, hessian, gradient, history
+            )
+        new, moved = _line_search(objective, u, step, value=value, slope=-2 * decrement, done=converged | lost)
+        # No smaller value within rounding: a minimum if the predicted descent is tiny, otherwise stuck.
+        stuck = ~moved & ~converged & ~lost
+        converged = converged | (stuck & (decrement <= _STALLED_DECREMENT * value.abs().clamp(min=1.0)))
+        iterations += 1
+        if bool((converged | lost | ~moved).all()):
+            return Minimum(new, history[-1], converged, iterations, hessian, gradient, history)
+        u = new
+
+
+def _newton_step(hessian: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The step, half of gᵀ|H|⁻¹g, whether a curvature is negative, and the direction of the most negative one."""
+    eigenvalues, vectors = torch.linalg.eigh(hessian)
+    size = eigenvalues.abs()
+    top = size.amax(-1, keepdim=True).clamp(min=torch.finfo(size.dtype).tiny)
+    along = (vectors.mT @ gradient.nan_to_num()[..., None])[..., 0]
+    step = -(vectors @ (along / torch.maximum(size, _EIGENVALUE_FLOOR * top))[..., None])[..., 0]
+    longest = step.abs().amax(-1, keepdim=True)
+    step = step * (_MAX_STEP / longest.clamp(min=_MAX_STEP))
+    decrement = -0.5 * (step * gradient.nan_to_num()).sum(-1)
+    saddle = eigenvalues[:, 0] < _SADDLE_CURVATURE * top[:, 0]
+    return step, decrement, saddle, vectors[..., 0]
+
+
+def _line_search(
+    objective: Objective, u: Tensor, step: Tensor, *, value: Tensor, slope: Tensor, done: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The first point of u + step, u + step/2, … that goes down enough; and whether there is one."""
+    slack = 1e-15 * value.abs()
+    length = torch.where(done, 0.0, 1.0).to(u)
+    moved = done.clone()
+    with torch.no_grad():
+        for _ in range(_MAX_HALVINGS):
+            new = objective(u + length[:, None] * step)
+            enough = new <= value + _ARMIJO_FRACTION * length * slope + slack
+            moved = moved | enough
+            if bool(moved.all()):
+                break
+            length = torch.where(moved, length, length / 2)
+    length = torch.where(moved, length, 0.0)
+    return u + length[:, None] * step, moved
+
+
+def _leave_saddle(objective: Objective, u: Tensor, value: Tensor, away: Tensor, here: Tensor) -> Tensor:
+    """Go along the negative curvature, to the lowest of a few distances on both sides."""
+    best, best_value = u, value
+    with torch.no_grad():
+        for distance in (1.0, -1.0, 0.3, -0.3, 0.1, -0.1, 0.01, -0.01):
+            trial = u + distance * away
+            trial_value = objective(trial)
+            lower = here & (trial_value < best_value)
+            best = torch.where(lower[:, None], trial, best)
+            best_value = torch.where(lower, trial_value, best_value)
+    return best
+
+
+class _Bfgs:
+    """Approximations of B Hessians from changes of the gradient."""
+
+    def __init__(self, u: Tensor) -> None:
+        self.matrix = torch.eye(u.shape[-1], dtype=u.dtype, device=u.device).expand(*u.shape, u.shape[-1]).clone()
+        self.before: tuple[Tensor, Tensor] | None = None
+
+    def update(self, u: Tensor, gradient: Tensor) -> None:
+        if self.before is not None:
+            s, y = u - self.before[0], gradient - self.before[1]
+            sy = (s * y).sum(-1)
+            good = sy > 1e-10 * s.norm(dim=-1) * y.norm(dim=-1)
+            hs = (self.matrix @ s[..., None])[..., 0]
+            shs = (s * hs).sum(-1)
+            change = (
+                y[..., None] * y[:, None, :] / sy[:, None, None] - hs[..., None] * hs[:, None, :] / shs[:, None, None]
+            )
+            self.matrix = self.matrix + torch.where(good[:, None, None], change, 0.0).nan_to_num()
+        self.before = (u, gradient)
