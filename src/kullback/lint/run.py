@@ -50,7 +50,7 @@ def lint_paths(paths: Sequence[str], rules: Sequence[Rule] | None = None, exclud
 
 
 def lint_source(text: str, path: str = "<string>", rules: Sequence[Rule] | None = None) -> list[Finding]:
-    r"""Check one piece of Python.
+    """Check one piece of Python.
 
     Example:
         >>> code = "import torch.nn.functional as F\\nloss = F.kl_div(F.softmax(x, -1), y, reduction='sum')"
