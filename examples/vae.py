@@ -107,7 +107,7 @@ def draw(training: Training, path: str) -> None:
     bars.set(title=f"{int(active.sum())} of {LATENTS} units active", xlabel="latent dimension", ylabel="nats")
     with torch.no_grad():
         drawn = training.model.decoder(torch.randn(24, LATENTS)).sigmoid().view(4, 6, SIDE, SIDE)
-    samples.imshow(drawn.transpose(1, 2).reshape(4 * SIDE, 6 * SIDE), cmap="gray")
+    samples.imshow(drawn.transpose(1, 2).reshape(4 * SIDE, 6 * SIDE).numpy(), cmap="gray")
     samples.set(title="samples from the prior", xticks=[], yticks=[])
     figure.savefig(path, dpi=90)
     plt.close(figure)

@@ -50,10 +50,10 @@ def lint_paths(paths: Sequence[str], rules: Sequence[Rule] | None = None, exclud
 
 
 def lint_source(text: str, path: str = "<string>", rules: Sequence[Rule] | None = None) -> list[Finding]:
-    """Check one piece of Python.
+    r"""Check one piece of Python.
 
     Example:
-        >>> code = "import torch.nn.functional as F\\nloss = F.kl_div(F.softmax(x, -1), y, reduction='sum')"
+        >>> code = "import torch.nn.functional as F\nloss = F.kl_div(F.softmax(x, -1), y, reduction='sum')"
         >>> [(finding.code, finding.line) for finding in lint_source(code)]
         [('KL002', 2)]
     """
