@@ -11,6 +11,18 @@ enum class RowFunction : int64_t {
     kMixture = 1,  // A KL(p || m) + B KL(q || m), m = share p + (1 - share) q, 0 < share < 1
     kCrossEntropy = 2,  // -sum p log q; with the same side twice the entropy, which has one gradient, to p
     kLogSum = 3,        // the log of the sum of the weights of p; q is the same side
+    kPower = 4,         // L = log sum p^share q^(1 - share), 0 < share != 1
+    kJeffreys = 5,      // KL(p || q) + KL(q || p)
+    kVariation = 6,     // total variation
+};
+
+// What becomes of the function's value f of a row in the end.
+enum class Outer : int64_t {
+    kNone = 0,
+    kTimes = 1,       // unit f
+    kRoot = 2,        // sqrt(unit f), with slope 0 at 0
+    kExpm1 = 3,       // e^f - 1
+    kRootOfLack = 4,  // sqrt(1 - e^f), with slope 0 at 0
 };
 
 // One side: how its rows lie and what their numbers mean.
@@ -28,10 +40,11 @@ struct RowStatistics {
     double shift[2];
     double scale[2], total[2];  // sum e^a = 2^scale[0] total[0], sum e^b = 2^scale[1] total[1]
     double gap, gap_low;        // log of the ratio of these sums, b's over a's, as an unevaluated sum
-    double kl;                  // KL(p || q)
-    double value;               // of the function
-    double mean[2];             // of a mixture: the means of its derivatives with respect to p and q; of a
-                                // cross-entropy: E_p b, as an unevaluated sum
+    double kl;                  // KL(p || q); of total variation in the end E_p |log q/p|
+    double value;               // of the function, before the outer one
+    double mean[2];             // of a mixture: the means of its derivatives with respect to p and q; of a cross-entropy: E_p b,
+                                // as an unevaluated sum; of Jeffreys: nothing and KL(q || p); of total variation: see
+                                // symmetric.h
     int64_t state;              // of RowState, added up
 };
 
@@ -62,12 +75,21 @@ struct RowsCall {
     int64_t classes;
     int64_t wide;                // 1: computation is in double; 0: in float where that is accurate enough
     int64_t result_wide;         // 1: value and grad are double; 0: float
-    double share, weights[2];    // of a mixture: share, A, B
+    double share, weights[2];    // of a mixture: share, A, B; of a power: share
+    int64_t outer;               // Outer
+    double unit;                 // of the outer function
     RowsSide sides[2];
 };
 
 inline bool is_mixture(const RowsCall& call) { return call.function == int64_t(RowFunction::kMixture); }
-inline bool is_entropy(const RowsCall& call) { return call.function >= int64_t(RowFunction::kCrossEntropy); }
+inline bool is_entropy(const RowsCall& call) {
+    return call.function == int64_t(RowFunction::kCrossEntropy) || call.function == int64_t(RowFunction::kLogSum);
+}
+inline bool is_power(const RowsCall& call) { return call.function == int64_t(RowFunction::kPower); }
+inline bool is_jeffreys(const RowsCall& call) { return call.function == int64_t(RowFunction::kJeffreys); }
+inline bool is_variation(const RowsCall& call) { return call.function == int64_t(RowFunction::kVariation); }
+// A function that follows from the log-ratios that KL(p || q) is found with.
+inline bool follows_kl(const RowsCall& call) { return is_mixture(call) || is_power(call) || is_jeffreys(call) || is_variation(call); }
 inline bool is_one_sided(const RowsCall& call) { return is_entropy(call) && call.data[0] == call.data[1]; }
 
 // Rows [begin, end). The forward pass returns 1 for a row of p, 2 for a row of q that may break the rules of its view, added

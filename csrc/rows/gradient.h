@@ -263,11 +263,12 @@ Balances<T> gradient_pass(const RowPair<T>& row, const RowStatistics& s, const D
     return found;
 }
 
-// Writes the entries of the class that has more than half of p, if there is one, from the sums of all others.
-template <class T, bool kHasMask, bool kToP, bool kToQ>
+// Writes the entries of the class that has more than half of p, if there is one, from the sums of all others, times a factor. kOwn: of
+// q, the class that has more than half of q.
+template <class T, bool kHasMask, bool kToP, bool kToQ, bool kOwn = false>
 void close_row(const RowPair<T>& row, const RowStatistics& s, const Balances<T>& found, T grad, const Writer<T>& to_p,
-               const Writer<T>& to_q, bool p_linear, bool q_linear) {
-    if (!may_have_majority(s)) return;
+               const Writer<T>& to_q, bool p_linear, bool q_linear, T factor_p = T(-1), T factor_q = T(1)) {
+    if (!may_have_majority(s) && !(kOwn && kToQ && !(s.total[1] > 2.001))) return;
     constexpr double kTrace = 1e-6;
     const double rest_p = found.p.rest(), rest_q = found.q.rest();
     const bool close_p = kToP && magnitude(rest_p) < kTrace, close_q = kToQ && magnitude(rest_q) < kTrace;
@@ -277,11 +278,15 @@ void close_row(const RowPair<T>& row, const RowStatistics& s, const Balances<T>&
     row.template each_block<kHasMask>([&](const T* a, const T* b, int64_t count, int64_t at) {
         for (int64_t i = 0; i < rounded_up<T>(count); i += kCount) {
             const Vector<T> p = is.p(load_lanes(a + i)), q = is.q(load_lanes(b + i));
-            if (!any(p > T(0.5))) continue;
-            for (int j = 0; j < kCount; ++j) {
-                if (!(p[j] > T(0.5)) || i + j >= count) continue;
-                if (close_p) to_p.set(grad * T(p_linear ? rest_p / p[j] * one_over_sum<T>(s, 0) : rest_p), at + i + j);
-                if (close_q) to_q.set(-grad * T(q_linear ? rest_q / q[j] * one_over_sum<T>(s, 1) : rest_q), at + i + j);
+            const Vector<T> of_q = kOwn ? q : p;
+            if (!any((p > T(0.5)) | (of_q > T(0.5)))) continue;
+            for (int j = 0; j < kCount && i + j < count; ++j) {
+                if (close_p && p[j] > T(0.5)) {
+                    to_p.set(-factor_p * grad * T(p_linear ? rest_p / p[j] * one_over_sum<T>(s, 0) : rest_p), at + i + j);
+                }
+                if (close_q && of_q[j] > T(0.5)) {
+                    to_q.set(-factor_q * grad * T(q_linear ? rest_q / q[j] * one_over_sum<T>(s, 1) : rest_q), at + i + j);
+                }
             }
         }
     });

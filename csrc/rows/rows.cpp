@@ -5,6 +5,9 @@
 #include "entropy.h"
 #include "mixture.h"
 #include "mixture_direct.h"
+#include "outer.h"
+#include "power.h"
+#include "symmetric.h"
 
 namespace kullback::KULLBACK_SET {
 namespace {
@@ -61,7 +64,7 @@ bool with_weights(const RowsCall& call, Work&& work) {
 // KL in float where a side holds weights. Their logarithms are too coarse for anything but the direct form: false where that is not
 // accurate.
 bool try_weights(const RowsCall& call, const RowStart& start, RowStatistics& s) {
-    if (is_mixture(call)) return false;
+    if (follows_kl(call)) return false;
     const bool found = with_weights(call, [&](auto linear_p, auto linear_q) {
         return try_weights<false, linear_p, linear_q>(call, start, s) || try_weights<true, linear_p, linear_q>(call, start, s);
     });
@@ -157,6 +160,129 @@ void measure_mixture(const RowsCall& call, int64_t row, RowStatistics& s) {
     }
 }
 
+template <class T, bool kHasMask>
+bool try_power(const RowsCall& call, const RowStart& start, RowStatistics& s) {
+    const RowPair<T> row(call, start.p, start.q, s.shift, logs_of(call));
+    if constexpr (sizeof(T) == 4 && !kHasMask) {
+        if (power_row_directly(row, call, s)) return true;
+    }
+    bool found = sum_power_terms<T, kHasMask>(row, call.share, s);
+    if (found && !(s.state & kRefined) && magnitude(s.value) < 0.01) {
+        refine_gap<T, kHasMask>(row, s);
+        found = sum_power_terms<T, kHasMask>(row, call.share, s);
+    }
+    if constexpr (sizeof(T) == 8) {
+        if (!found) s.value = log_of_power_sum<kHasMask>(row, call.share, s);
+        return true;
+    }
+    return found;
+}
+
+// KL may be infinite where a power is not, and a sum without terms is 0.
+void measure_power(const RowsCall& call, const RowStart& start, RowStatistics& s) {
+    if ((s.state & kInfinite) && call.share > 1) {
+        s.value = kInfinity<double>;
+        return;
+    }
+    const bool leaks = (s.state & kInfinite) != 0;
+    s.state &= ~int64_t(kInfinite);
+    bool found = false;
+    if (!(s.state & kDouble)) {
+        found = s.state & kMasked ? try_power<float, true>(call, start, s) : try_power<float, false>(call, start, s);
+        if (!found) {
+            measure_in_double(call, start, s, false);
+            s.state &= ~int64_t(kInfinite);
+        }
+    }
+    if (!found) {
+        if (s.state & kMasked) try_power<double, true>(call, start, s);
+        else try_power<double, false>(call, start, s);
+    }
+    if (leaks && s.value == -kInfinity<double>) s.state |= kInfinite;
+}
+
+template <class T, bool kHasMask>
+void measure_jeffreys(const RowsCall& call, const RowStart& start, RowStatistics& s) {
+    const RowPair<T> row(call, start.p, start.q, s.shift, logs_of(call));
+    if ((s.state & kInfinite) || (kHasMask && supports_differ(row))) {
+        s.value = kInfinity<double>, s.state |= kInfinite;
+        return;
+    }
+    if constexpr (sizeof(T) == 4 && !kHasMask) {
+        if (call.statistics == nullptr && symmetric_row_directly<true>(row, call, s)) return;
+    }
+    if (!(s.state & kRefined)) refine_gap<T, kHasMask>(row, s);
+    sum_jeffreys<T, kHasMask>(row, s);
+}
+
+void measure_jeffreys(const RowsCall& call, const RowStart& start, RowStatistics& s) {
+    if (s.state & kDouble) {
+        if (s.state & kMasked) measure_jeffreys<double, true>(call, start, s);
+        else measure_jeffreys<double, false>(call, start, s);
+    } else {
+        if (s.state & kMasked) measure_jeffreys<float, true>(call, start, s);
+        else measure_jeffreys<float, false>(call, start, s);
+    }
+}
+
+template <class T, bool kHasMask>
+bool try_variation(const RowsCall& call, const RowStart& start, RowStatistics& s) {
+    const RowPair<T> row(call, start.p, start.q, s.shift, logs_of(call));
+    if constexpr (sizeof(T) == 4 && !kHasMask) {
+        if (call.statistics == nullptr && symmetric_row_directly<false>(row, call, s)) return true;
+    }
+    if (!(s.state & kRefined)) refine_gap<T, kHasMask>(row, s);
+    return measure_variation<T, kHasMask>(row, call, s);
+}
+
+void measure_variation(const RowsCall& call, const RowStart& start, RowStatistics& s) {
+    s.state &= ~int64_t(kInfinite);
+    if (!(s.state & kDouble)) {
+        if (s.state & kMasked ? try_variation<float, true>(call, start, s) : try_variation<float, false>(call, start, s)) return;
+        measure_in_double(call, start, s, false);
+        s.state &= ~int64_t(kInfinite);
+    }
+    if (s.state & kMasked) try_variation<double, true>(call, start, s);
+    else try_variation<double, false>(call, start, s);
+}
+
+// What follows from the KL of a row that is measured.
+void measure_follower(const RowsCall& call, int64_t row, RowStatistics& s) {
+    if (is_mixture(call)) {
+        measure_mixture(call, row, s);
+        return;
+    }
+    if (s.state & (kUndefined | kAbsent)) return;
+    const RowStart start = start_of(call, row);
+    if (is_power(call)) measure_power(call, start, s);
+    else if (is_jeffreys(call)) measure_jeffreys(call, start, s);
+    else measure_variation(call, start, s);
+}
+
+// Values of rows of a strip that are far apart, from the exponentials that the first pass has left. Sets done where one is found.
+void measure_kept_rows(const RowsCall& call, Strip<float>& strip, int64_t count, RowStatistics* of, bool* done) {
+    if (is_mixture(call)) {
+        mix_kept_rows(call, strip, count, of, done);
+        return;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+        const auto add_to = [&](auto sum) {
+            sum.add(strip.log_p(i), strip.log_q(i), strip.padded(), strip.kept(i));
+            return sum.finish(call, of[i]);
+        };
+        if (is_power(call)) {
+            done[i] = DirectPower<true>::may_do(call, of[i]) && add_to(DirectPower<true>(call, of[i]));
+        } else if (is_jeffreys(call)) {
+            done[i] = DirectSymmetric<true, true>::may_do(of[i]) && add_to(DirectSymmetric<true, true>(of[i]));
+        } else if (call.statistics != nullptr) {
+            done[i] = DirectSymmetric<false, true>::may_do(of[i]) &&
+                      measure_variation_directly(strip.log_p(i), strip.padded(), strip.kept(i), of[i]);
+        } else {
+            done[i] = DirectSymmetric<false, true>::may_do(of[i]) && add_to(DirectSymmetric<false, true>(of[i]));
+        }
+    }
+}
+
 template <class T, bool kLinearP = false, bool kLinearQ = false>
 bool try_entropy(const RowsCall& call, const RowStart& start, RowStatistics& s) {
     const double unshifted[2] = {0, 0};
@@ -216,16 +342,16 @@ void store_value(const RowsCall& call, int64_t row, double value) {
 
 // Hands out what is known of a row; returns what there is to report of it, unless it is known to be nothing.
 int64_t deliver(const RowsCall& call, int64_t row, const RowStatistics& s, bool checked = false) {
-    store_value(call, row, s.value);
+    store_value(call, row, (s.state & kAbsent) ? 0.0 : outer_value(call, s.value));
     if (call.statistics != nullptr) call.statistics[row] = s;
     if (checked || (s.state & kAbsent)) return 0;
     return (suspicious(s, 0, call.sides[0].tolerance) ? 1 : 0) | (suspicious(s, 1, call.sides[1].tolerance) ? 2 : 0);
 }
 
-// Rows of log-weights. kKeep: a mixture takes up the exponentials of the first pass.
+// Rows of log-weights. kKeep: what follows KL takes up the exponentials of the first pass.
 template <class T, bool kKeep>
 int64_t forward_in_strips(const RowsCall& call, int64_t begin, int64_t end) {
-    const bool only_kl = !is_mixture(call) && call.statistics == nullptr;
+    const bool only_kl = call.function == int64_t(RowFunction::kKl) && call.outer == 0 && call.statistics == nullptr;
     int64_t reported = 0;
     Strip<T> strip(call);
     RowStatistics found[Strip<T>::kRows];
@@ -246,13 +372,13 @@ int64_t forward_in_strips(const RowsCall& call, int64_t begin, int64_t end) {
             if (is_left_out(call, first + i)) s.state = kAbsent;
             else measure_row(call, first + i, strip, i, s);
             s.value = s.kl;
-            if (!is_mixture(call)) reported |= deliver(call, first + i, s, strip.plain(i));
+            if (!follows_kl(call)) reported |= deliver(call, first + i, s, strip.plain(i));
         }
-        if (!is_mixture(call)) continue;
+        if (!follows_kl(call)) continue;
         bool mixed[Strip<T>::kRows] = {};
-        if constexpr (kKeep) mix_kept_rows(call, strip, count, found, mixed);
+        if constexpr (kKeep) measure_kept_rows(call, strip, count, found, mixed);
         for (int64_t i = 0; i < count; ++i) {
-            if (!mixed[i]) measure_mixture(call, first + i, found[i]);
+            if (!mixed[i]) measure_follower(call, first + i, found[i]);
             reported |= deliver(call, first + i, found[i], strip.plain(i));
         }
     }
@@ -262,7 +388,7 @@ int64_t forward_in_strips(const RowsCall& call, int64_t begin, int64_t end) {
 int64_t forward(const RowsCall& call, int64_t begin, int64_t end) {
     if (!has_weights(call) && !is_entropy(call)) {
         if (call.wide && Strip<double>::fits(call.classes)) return forward_in_strips<double, false>(call, begin, end);
-        const bool keep = is_mixture(call) && call.statistics == nullptr;
+        const bool keep = follows_kl(call) && (call.statistics == nullptr || is_variation(call) || is_power(call));
         if (!call.wide && Strip<float>::fits(call.classes)) {
             return keep ? forward_in_strips<float, true>(call, begin, end) : forward_in_strips<float, false>(call, begin, end);
         }
@@ -277,7 +403,7 @@ int64_t forward(const RowsCall& call, int64_t begin, int64_t end) {
         } else {
             measure_row(call, row, s);
             s.value = s.kl;
-            if (is_mixture(call)) measure_mixture(call, row, s);
+            if (follows_kl(call)) measure_follower(call, row, s);
         }
         reported |= deliver(call, row, s);
     }
@@ -291,7 +417,18 @@ void write_row(const RowsCall& call, int64_t row, const RowStatistics& s, double
     const Writer<T> to_p(call, 0, row), to_q(call, 1, row);
     const bool p_linear = call.sides[0].linear != 0, q_linear = call.sides[1].linear != 0;
     const auto run = [&](auto to_p_too, auto to_q_too) {
-        if (!is_mixture(call)) {
+        if (is_power(call) || is_jeffreys(call)) {
+            const bool written = is_power(call) ? power_gradient_row<T, kHasMask, to_p_too, to_q_too>(pair, call, s, grad, to_p, to_q)
+                                                : jeffreys_gradient_row<T, kHasMask, to_p_too, to_q_too>(pair, call, s, grad, to_p, to_q);
+            if (written) return;
+            RowStatistics wide{};
+            measure_in_double(call, start, wide, false);
+            wide.value = wide.kl;
+            measure_follower(call, row, wide);
+            write_row<double, kHasMask>(call, row, wide, grad);
+        } else if (is_variation(call)) {
+            variation_gradient_row<T, kHasMask, to_p_too, to_q_too>(pair, call, s, grad, to_p, to_q);
+        } else if (!is_mixture(call)) {
             if (gradient_row<T, kHasMask, to_p_too, to_q_too>(pair, s, T(grad), to_p, to_q, p_linear, q_linear)) return;
             RowStatistics wide{};
             measure_in_double(call, start, wide, false);
@@ -320,7 +457,7 @@ void write_entropy(const RowsCall& call, int64_t row, const RowStatistics& s, do
 // The gradients of KL in float where a side holds weights; false where that is not accurate.
 bool write_from_weights(const RowsCall& call, int64_t row, const RowStatistics& s, float grad) {
     const bool in_range = magnitude(s.scale[0]) <= kLargestScale<float> && magnitude(s.scale[1]) <= kLargestScale<float>;
-    if (is_mixture(call) || s.shift[0] != 0 || s.shift[1] != 0 || !in_range) return false;
+    if (follows_kl(call) || s.shift[0] != 0 || s.shift[1] != 0 || !in_range) return false;
     const RowStart start = start_of(call, row);
     const RowPair<float> pair(call, start.p, start.q, s.shift, Weights::kAsTheyAre);
     const Writer<float> to_p(call, 0, row), to_q(call, 1, row);
@@ -335,9 +472,11 @@ int64_t backward_rows(const RowsCall& call, int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
         RowStatistics s = call.statistics[row];
         const int64_t at = row * call.grad_stride;
-        const double grad = call.result_wide ? static_cast<const double*>(call.grad)[at] : static_cast<const float*>(call.grad)[at];
-        const bool infinite = (s.state & kInfinite) && !is_mixture(call);
-        const bool nothing = infinite || (s.state & kAbsent) || grad == 0;
+        double grad = call.result_wide ? static_cast<const double*>(call.grad)[at] : static_cast<const float*>(call.grad)[at];
+        grad *= outer_slope(call, s.value);
+        const bool infinite = ((s.state & kInfinite) && !is_mixture(call)) || outer_value(call, s.value) == kInfinity<double>;
+        // Where nothing differs, total variation has its minimum and a kink.
+        const bool nothing = infinite || (s.state & kAbsent) || grad == 0 || (is_variation(call) && s.value == 0);
         if (nothing || (s.state & kUndefined)) {
             for (int side = 0; side < 2; ++side) {
                 const Writer<double> to(call, side, row);

@@ -27,8 +27,11 @@ from .api.renyi import renyi as renyi
 from .api.skew import scaled_js as scaled_js
 from .api.skew import skew_kl as skew_kl
 from .api.total_variation import total_variation as total_variation
+from .densities import register_density as register_density
 from .diagnose.explain import explain as explain
 from .diagnose.explanation import Explanation as Explanation
+from .estimators import Estimate as Estimate
+from .estimators import estimate_kl as estimate_kl
 from .fit import project as project
 from .pairs import KLResult as KLResult
 from .pairs import Pair as Pair

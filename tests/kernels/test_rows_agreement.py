@@ -233,6 +233,56 @@ def test_equal_rows_have_mixtures_of_exactly_zero():
         assert all((g == 0).all() for g in torch.autograd.grad(value.sum(), (x, y)))
 
 
+RATIOS = {
+    "jeffreys": kb.jeffreys,
+    "total_variation": kb.total_variation,
+    "hellinger": kb.hellinger,
+    "chi2": kb.chi2,
+    "js_distance": kb.js_distance,
+    "renyi 1e-9": functools.partial(kb.renyi, alpha=1e-9),
+    "renyi 0.3": functools.partial(kb.renyi, alpha=0.3),
+    "renyi 1 + 1e-9": functools.partial(kb.renyi, alpha=1 + 1e-9),
+    "renyi 2": functools.partial(kb.renyi, alpha=2.0),
+    "renyi 30": functools.partial(kb.renyi, alpha=30.0),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("distance", [1.0, 1e-3])
+@pytest.mark.parametrize("name", RATIOS, ids=str)
+def test_ratios(name, distance, dtype):
+    for classes in (1, 2, 49, 1025):
+        a, b = logits(3, classes, distance, dtype)
+        agree(kb.Logits(a), kb.Logits(b), function=RATIOS[name])
+    a, b = logits(3, 200, distance, torch.float64)
+    agree(kb.Probs(a.softmax(-1).to(dtype)), kb.Logits(b.to(dtype)), function=RATIOS[name])
+    agree(kb.Logits(a.to(dtype)), kb.Counts(b.softmax(-1).to(dtype)), function=RATIOS[name])
+
+
+@pytest.mark.parametrize("name", RATIOS, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_ratios_of_certain_rows_and_excluded_classes(name, dtype):
+    a, b = logits(4, 300, 1.0, dtype)
+    a[0, 3] = b[0, 3] = 30.0  # both certain of the same class
+    a[1, 3] = b[1, 4] = 30.0  # of different ones
+    a[2, 3] = 2000.0
+    agree(kb.Logits(a), kb.Logits(b), function=RATIOS[name])
+    a, b = logits(5, 200, 1.0, dtype)
+    a[0, ::7] = b[0, ::7] = -INF  # the same classes
+    a[1, ::5] = -INF  # only q has them
+    b[2, 3:60] = -INF  # only p has them
+    a[3, 1:], a[3, 0] = -INF, 0  # p is certain
+    a[4, 5] = b[4, 6] = -INF
+    agree(
+        kb.Logits(a), kb.Logits(b), function=RATIOS[name], gradient_tolerance=1e-11 if dtype == torch.float64 else None
+    )
+    a, b = logits(4, 60, 1.0, dtype)
+    a[0, 5] = b[1, 6] = a[2, 7] = b[2, 7] = -INF
+    agree(kb.Counts(a.exp()), kb.Counts(b.exp()), function=RATIOS[name])
+    agree(kb.Counts(a.exp()), kb.Logits(b), function=RATIOS[name])
+    agree(kb.Logits(a), kb.Counts(b.exp()), function=RATIOS[name])
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("distance", [1.0, 1e-3])
 def test_excluded_classes(dtype, distance):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor
 
 from kullback._core.reduction import Reduction
 from kullback._core.validation import Validate
+from kullback.api.comparable import Comparable
 from kullback.api.door import Sister, compare
 from kullback.kernels.f_rows import chi2_rows
 from kullback.pairs import sisters
@@ -15,8 +14,8 @@ from kullback.tensors.frame import Options
 
 
 def chi2(
-    p: Any,
-    q: Any,
+    p: Comparable,
+    q: Comparable,
     *,
     mask: Tensor | None = None,
     weight: Tensor | float | None = None,

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor
 from torch.distributions import Distribution
 
 from kullback._core.reduction import Reduction
 from kullback._core.validation import Validate
+from kullback.api.comparable import Comparable
 from kullback.api.door import reduced
 from kullback.pairs import sisters
 from kullback.tensors.entropy import cross_entropy_of_views, entropy_of_view
 from kullback.tensors.frame import Options
+from kullback.tensors.views import View
 
 
 def entropy(
-    p: Any,
+    p: View | Distribution,
     *,
     mask: Tensor | None = None,
     weight: Tensor | float | None = None,
@@ -51,8 +51,8 @@ def entropy(
 
 
 def cross_entropy(
-    p: Any,
-    q: Any,
+    p: Comparable,
+    q: Comparable,
     *,
     mask: Tensor | None = None,
     weight: Tensor | float | None = None,

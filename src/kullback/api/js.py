@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from torch import Tensor
 
 from kullback._core.reduction import Reduction, check_base
 from kullback._core.validation import Validate
+from kullback.api.comparable import Comparable
 from kullback.api.door import Sister, compare
 from kullback.kernels.f_rows import js_distance_rows, js_rows
 from kullback.pairs import sisters
@@ -16,8 +16,8 @@ from kullback.tensors.frame import Options
 
 
 def js(
-    p: Any,
-    q: Any,
+    p: Comparable,
+    q: Comparable,
     *,
     mask: Tensor | None = None,
     weight: Tensor | float | None = None,
@@ -65,8 +65,8 @@ def js(
 
 
 def js_distance(
-    p: Any,
-    q: Any,
+    p: Comparable,
+    q: Comparable,
     *,
     mask: Tensor | None = None,
     weight: Tensor | float | None = None,

@@ -9,6 +9,7 @@ from torch.distributions import Distribution
 
 from kullback._core.reduction import Reduction
 from kullback._core.validation import Validate
+from kullback.api.comparable import Comparable
 from kullback.api.door import reduced
 from kullback.pairs.dispatch import kl_divergence
 from kullback.tensors.frame import Options
@@ -16,8 +17,8 @@ from kullback.tensors.kl import kl_of_views, kl_rows_of_views
 
 
 def kl(
-    p: Any,
-    q: Any,
+    p: Comparable,
+    q: Comparable,
     *,
     mask: Tensor | None = None,
     weight: Tensor | float | None = None,
@@ -60,12 +61,12 @@ def kl(
         >>> kl(Probs(teacher), Logits(student), base=2, reduction="mean")
         tensor(0.3540)
     """
-    laws = isinstance(p, Distribution) and isinstance(q, Distribution)
-    if mask is None and weight is None and base is None and reduction == "none":
-        rows = kl_divergence(p, q) if laws else kl_rows_of_views(p, q, validate)
-        if rows is not None:
-            return rows
+    plain = mask is None and weight is None and base is None and reduction == "none"
     options = Options(mask, weight, reduction, base, validate)
-    if laws:
-        return reduced(kl_divergence(p, q), options)
-    return kl_of_views(p, q, options)
+    if isinstance(p, Distribution) and isinstance(q, Distribution):
+        return kl_divergence(p, q) if plain else reduced(kl_divergence(p, q), options)
+    # What is neither two views nor two distributions is refused inside, with a message.
+    one: Any = p
+    other: Any = q
+    rows = kl_rows_of_views(one, other, validate) if plain else None
+    return kl_of_views(one, other, options) if rows is None else rows

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from torch import Tensor
 
 from kullback._core.reduction import Reduction
 from kullback._core.validation import Validate
+from kullback.api.comparable import Comparable
 from kullback.api.door import Sister, compare
 from kullback.api.parameter import check_parameter
 from kullback.kernels.f_rows import renyi_rows
@@ -17,8 +17,8 @@ from kullback.tensors.frame import Options
 
 
 def renyi(
-    p: Any,
-    q: Any,
+    p: Comparable,
+    q: Comparable,
     alpha: float,
     *,
     mask: Tensor | None = None,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor
 
 from kullback._core.reduction import Reduction
 from kullback._core.validation import Validate
+from kullback.api.comparable import Comparable
 from kullback.api.door import Sister, compare
 from kullback.api.parameter import check_parameter
 from kullback.kernels.f_rows import scaled_js_rows, skew_kl_rows
@@ -16,8 +15,8 @@ from kullback.tensors.frame import Options
 
 
 def skew_kl(
-    p: Any,
-    q: Any,
+    p: Comparable,
+    q: Comparable,
     alpha: float,
     *,
     mask: Tensor | None = None,
@@ -67,8 +66,8 @@ def skew_kl(
 
 
 def scaled_js(
-    p: Any,
-    q: Any,
+    p: Comparable,
+    q: Comparable,
     beta: float,
     *,
     mask: Tensor | None = None,

@@ -30,6 +30,11 @@ def tracer_active() -> bool:
     return torch._C._len_torch_dispatch_stack() > 0 or torch._C._get_tracing_state() is not None
 
 
+def is_traced() -> bool:
+    """Whether values cannot be looked at: while compiling or tracing, and inside vmap, grad, jvp."""
+    return torch.compiler.is_compiling() or transform_active() or tracer_active()
+
+
 def is_plain(tensor: Tensor) -> bool:
     """Whether a tensor is its dense CPU memory: no subclass, other device, sparse layout or pending negation."""
     kind = type(tensor)

@@ -4,7 +4,7 @@ A row is read once, in cache-sized blocks; a backward pass needs a few numbers p
 here runs outside autograd on plain CPU tensors. What native code does not serve stays with the reference:
 
 - the gradient of a tensor whose rows are shared by broadcasting;
-- mixtures next to the ends of their range.
+- options for which `Settings` are None: mixtures next to the ends of their range, some orders of Rényi's divergence.
 """
 
 from __future__ import annotations
@@ -26,14 +26,30 @@ from kullback.kernels.sides import Encoding
 
 _T = TypeVar("_T")
 _DTYPES = {torch.float64: 0, torch.float32: 1, torch.float16: 2, torch.bfloat16: 3}
-_FUNCTIONS = {"kl": 0, "cross_entropy": 2, "entropy": 2, "logsumexp": 3}  # as `RowFunction` numbers them
 _OWN = struct.Struct("=12q")  # the fields that every call has of its own
-_SHARED = struct.Struct("=4q3d 4q2d 4q2d")  # those that calls of one kind share
+_SHARED = struct.Struct("=4q3dqd 4q2d 4q2d")  # those that calls of one kind share
 _STATISTICS = 13  # doubles per row
-_END = 1e-6  # the square of a smaller share would take the terms of a mixture out of the range of float
 # Rows up to this length are computed in double, exact to one rounding of the result: per class that costs 5% more than
 # float at 32 classes and 60% at 40 and 48.
 _SHORT = 48
+
+
+class Settings(NamedTuple):
+    """Which function of rows, as `RowsCall` has it (`csrc/rows/call.h`).
+
+    Attributes:
+        function: As `RowFunction` numbers them.
+        share: α of a mixture αp + (1-α)q, the order of a power.
+        weights: What multiplies the two divergences from a mixture.
+        outer: What becomes of the value, as `Outer` numbers them.
+        unit: A factor of the outer function.
+    """
+
+    function: int
+    share: float = 0.0
+    weights: tuple[float, float] = (0.0, 0.0)
+    outer: int = 0
+    unit: float = 1.0
 
 
 class Request(NamedTuple):
@@ -60,18 +76,16 @@ class NativeRows:
     """One function of rows in native code.
 
     Args:
-        name: What the compiler calls it: "kl", "cross_entropy", "entropy", "logsumexp", or a mixture.
-        mixture: For A KL(p || m) + B KL(q || m) with m = αp + (1-α)q, from the options of the function to α, A, B; α
-            next to 0 or 1 is not served.
+        name: What the compiler calls it.
+        settings: From the options of the function to what native code is asked for; None: it does not serve them.
 
     Attributes:
         remembered: Requests that were made for tensors of some shape and dtype, or None for such as are not served.
     """
 
-    def __init__(self, name: str, mixture: Callable[..., tuple[float, float, float]] | None = None) -> None:
+    def __init__(self, name: str, settings: Callable[..., Settings | None]) -> None:
         self.name = name
-        self.mixture = mixture
-        self.function = 1 if mixture is not None else _FUNCTIONS[name]
+        self.settings = settings
         self.library = native.library()
         self.remembered: dict[tuple[Any, ...], Request | None] = {}
 
@@ -144,15 +158,17 @@ class NativeRows:
     def _knows(self, p: Tensor, q: Tensor, options: Sequence[Any]) -> bool:
         if self.library is None or p.dtype not in _DTYPES or q.dtype not in _DTYPES:
             return False
-        return self.mixture is None or _END <= self.mixture(*options)[0] <= 1.0 - _END
+        return self.settings(*options) is not None
 
     def _pack_kind(self, tensors: Sequence[Tensor], request: Request, stride_p: int, stride_q: int) -> bytes:
         (p, q), (of_p, of_q), tolerances = tensors, _both(request.encodings), _both(request.tolerances)
         classes, double = p.shape[-1], p.dtype is torch.float64 or q.dtype is torch.float64
         wide = double or classes <= _SHORT
+        settings = self.settings(*request.options)
+        assert settings is not None
         return _SHARED.pack(
-            *(self.function, classes, wide, double),
-            *((0.0, 0.0, 0.0) if self.mixture is None else self.mixture(*request.options)),
+            *(settings.function, classes, wide, double),
+            *(settings.share, *settings.weights, settings.outer, settings.unit),
             *(stride_p, p.stride(-1), _DTYPES[p.dtype], of_p.linear, of_p.smoothing, tolerances[0]),
             *(stride_q, q.stride(-1), _DTYPES[q.dtype], of_q.linear, of_q.smoothing, tolerances[1]),
         )

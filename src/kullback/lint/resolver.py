@@ -92,6 +92,17 @@ class Module:
             scope = scope.parent
         return scope.node
 
+    def without_gradient(self, node: ast.AST) -> bool:
+        """Whether a node stands in `with torch.no_grad():` or `torch.inference_mode()`: a metric, not a loss."""
+        parent = self.parent(node)
+        while parent is not None:
+            if isinstance(parent, (ast.With, ast.AsyncWith)) and any(
+                self.function(item.context_expr) in {"torch.no_grad", "torch.inference_mode"} for item in parent.items
+            ):
+                return True
+            parent = self.parent(parent)
+        return False
+
     def text(self, node: ast.AST) -> str:
         """The source of a node."""
         return ast.get_source_segment(self.source, node) or ""

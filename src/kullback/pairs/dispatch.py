@@ -27,7 +27,7 @@ from kullback.pairs.visible import hidden
 # Of a closed form in float64: powers of ratios and large shapes magnify the roundings of their logarithms.
 _CLOSED = 1e-13
 # Of an integral or a series, whose terms are weighed by densities that were rounded each in their own way.
-_INTEGRATED = 5e-12
+_INTEGRATED = 5e-11
 _REGISTERED = ("user", "torch")  # formulas from outside the library, whose value is given back as it is
 
 

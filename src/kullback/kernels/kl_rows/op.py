@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kullback.kernels.kl_rows.reference import kl_gradients, kl_value
-from kullback.kernels.native_rows import NativeRows
+from kullback.kernels.native_rows import NativeRows, Settings
 from kullback.kernels.row_op import RowOp
 
-kl_rows = RowOp(kl_value, kl_gradients, NativeRows("kl"))
+kl_rows = RowOp(kl_value, kl_gradients, NativeRows("kl", lambda: Settings(0)))

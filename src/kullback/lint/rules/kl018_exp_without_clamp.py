@@ -55,7 +55,7 @@ def check(module: Module) -> Iterator[Problem]:
             (-s, ast.dump(t)) for s, t in terms if not isinstance(t, ast.Constant) and not exponent(module, t)
         )
         expected = sorted((s, ast.dump(t)) for s, t in signed_terms(exponents[0]))
-        if linear == expected and _is_unbounded(module, exponents[0]):
+        if linear == expected and _is_unbounded(module, exponents[0]) and not module.without_gradient(node):
             yield (
                 node,
                 (

@@ -1,0 +1,30 @@
+"""What an integral needs to know of a univariate distribution: one description for each family.
+
+The names here are what `register_density` needs: a `Density`, its coordinate, marks and tails.
+"""
+
+from kullback.densities.coordinate import Integers, Log, Logit, Sinh, mark_above, mark_between
+from kullback.densities.density import Density
+from kullback.densities.point import Point, centred
+from kullback.densities.reading import read
+from kullback.densities.registry import Reading, register_density
+from kullback.densities.tails import LOG_NORMAL, double_exponential, exponential, power
+
+__all__ = [
+    "LOG_NORMAL",
+    "Density",
+    "Integers",
+    "Log",
+    "Logit",
+    "Point",
+    "Reading",
+    "Sinh",
+    "centred",
+    "double_exponential",
+    "exponential",
+    "mark_above",
+    "mark_between",
+    "power",
+    "read",
+    "register_density",
+]

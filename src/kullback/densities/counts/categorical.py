@@ -1,0 +1,41 @@
+"""The Categorical mass function on 0 … classes − 1 for sums; `registry` finds it."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.distributions import Categorical, Distribution
+
+from kullback.densities.coordinate import Integers
+from kullback.densities.density import Density
+from kullback.densities.parameters import gives_logits, read
+from kullback.densities.point import Point, centred
+from kullback.densities.registry import family
+
+
+def _log_probs(distribution: Distribution) -> tuple[Tensor, ...]:
+    if gives_logits(distribution):
+        return read(distribution, "logits")[0].log_softmax(-1).unbind(-1)
+    (probs,) = read(distribution, "probs")
+    return torch.log(probs / probs.sum(-1, keepdim=True)).unbind(-1)
+
+
+@family(Categorical, read=_log_probs, lattice=True)
+def categorical(*log_probs: Tensor) -> Density:
+    """The logarithm of the class's probability; classes at either end that are impossible do not belong to it."""
+    classes = len(log_probs)
+    table = torch.cat(log_probs, -1)
+    possible = table.detach() > -math.inf
+    numbers = torch.arange(classes, dtype=table.dtype, device=table.device)
+    low = torch.where(possible, numbers, math.inf).amin(-1, keepdim=True)
+    high = torch.where(possible, numbers, -1.0).amax(-1, keepdim=True)
+
+    def log_prob(x: Point) -> Tensor:
+        k = x.offset.detach().round().long().clamp(0, classes - 1)
+        return table.expand(*k.shape[:-1], classes).gather(-1, k)
+
+    zero = torch.zeros_like(low)
+    mark = centred(zero, torch.full_like(low, math.log(classes)))
+    return Density(low, high, Integers(zero), log_prob, (mark,), lattice=True, integers_only=True, num_integers=classes)

@@ -1,0 +1,40 @@
+"""The NegativeBinomial mass function for sums; `registry` finds it."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.distributions import Distribution, NegativeBinomial
+
+from kullback.densities.coordinate import Integers
+from kullback.densities.counts.success import bounded_log, log_outcomes
+from kullback.densities.density import Density
+from kullback.densities.parameters import read
+from kullback.densities.point import Point, centred
+from kullback.densities.registry import family
+from kullback.densities.stirling import deviance, log_factorial_rest
+
+
+def _parameters(distribution: Distribution) -> tuple[Tensor, ...]:
+    return *read(distribution, "total_count"), *log_outcomes(distribution)
+
+
+@family(NegativeBinomial, read=_parameters, lattice=True)
+def negative_binomial(total_count: Tensor, log_p: Tensor, log_failure: Tensor) -> Density:
+    """Successes k before r failures: Stirling's form about k = n·p, r = n·(1 − p), n = r + k."""
+    r = total_count.clamp_min(1e-300)
+    high = torch.where((log_p == -math.inf) | (total_count == 0), 0.0, math.inf).to(log_p.dtype)
+    log_p, log_rest = bounded_log(log_p), bounded_log(log_failure)
+    p, rest = torch.exp(log_p), torch.exp(log_rest).clamp_min(1e-300)
+
+    def log_prob(x: Point) -> Tensor:
+        k = x.offset
+        n = r + k
+        log_n = torch.log(n)
+        by_deviance = -deviance(k, n * p, log_n + log_p) - deviance(r, n * rest, log_n + log_rest)
+        return torch.log(r / n) + by_deviance + log_factorial_rest(n) - log_factorial_rest(k) - log_factorial_rest(r)
+
+    mark = centred(r * p / rest, torch.log((r * p).sqrt() / rest + 1))
+    return Density(0.0, high, Integers(torch.zeros_like(r)), log_prob, (mark,), lattice=True)

@@ -1,0 +1,29 @@
+"""The Poisson mass function for sums; `registry` finds it."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.distributions import Poisson
+
+from kullback.densities.coordinate import Integers
+from kullback.densities.density import Density
+from kullback.densities.point import Point, centred
+from kullback.densities.registry import family
+from kullback.densities.stirling import deviance, log_factorial_rest
+
+
+@family(Poisson, "rate", lattice=True)
+def poisson(rate: Tensor) -> Density:
+    """−[k log(k/λ) − k + λ] − [lgamma(k + 1) − (k log k − k)]; a rate of 0 leaves the count 0."""
+    mean = rate.clamp_min(1e-300)
+
+    def log_prob(x: Point) -> Tensor:
+        k = x.offset
+        return -deviance(k, mean, torch.log(mean)) - log_factorial_rest(k)
+
+    high = torch.where(rate == 0, 0.0, math.inf).to(rate.dtype)
+    mark = centred(mean, torch.log(mean.clamp_min(1.0)) / 2)
+    return Density(0.0, high, Integers(torch.zeros_like(rate)), log_prob, (mark,), lattice=True)

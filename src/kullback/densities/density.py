@@ -1,0 +1,49 @@
+"""Density: a univariate distribution as an integral sees it. The page to read before adding a family.
+
+A family is a function of its parameters, float64 tensors with a trailing dimension of 1 for the nodes, that returns a
+`Density`; `families/gamma.py` is a short example, and `registry.family` enters it. The integrals need
+
+- the ends of the support, and a coordinate in which the density is smooth and falls exponentially (`coordinate.py`);
+- the log-density of a *point* (`point.py`), which knows its distance to the ends where x itself has lost it;
+- marks: places with a width where the density, or a kink of it, is; panels are graded away from them;
+- tails, by which an infinite expectation is recognised from parameters (`tails.py`); None where nobody knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from torch import Tensor
+
+from kullback.densities.coordinate import Coordinate
+from kullback.densities.point import End, Point
+from kullback.densities.tails import Tail
+
+
+class Density(NamedTuple):
+    """A univariate density, or a mass function on the integers.
+
+    Attributes:
+        low: The lower end of the support.
+        high: The upper end.
+        coordinate: The coordinate of the support.
+        log_prob: The log-density of a point inside the support.
+        marks: Points of three: left of the mass, its middle, right of it.
+        tails: At the lower and the upper end; None if they are not known.
+        lattice: Whether this is a mass function on the integers from `low` to `high`.
+        integers_only: Whether that mass function can only be asked at integers.
+        num_integers: How many integers such a mass function has at most, if that is known without its parameters.
+        kinks: Points where the log-density or one of its derivatives jumps, besides the marks.
+    """
+
+    low: End
+    high: End
+    coordinate: Coordinate
+    log_prob: Callable[[Point], Tensor]
+    marks: tuple[Point, ...]
+    tails: tuple[Tail, Tail] | None = None
+    lattice: bool = False
+    integers_only: bool = False
+    num_integers: int = 0
+    kinks: tuple[Point, ...] = ()

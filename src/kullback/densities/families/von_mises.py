@@ -1,0 +1,34 @@
+"""The VonMises density on (−π, π) for integrals; `registry` finds it."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.distributions import VonMises
+
+from kullback.densities.coordinate import Logit
+from kullback.densities.density import Density
+from kullback.densities.point import Point, centred
+from kullback.densities.registry import family
+from kullback.densities.stirling import LOG_2PI
+from kullback.densities.tails import power
+
+
+@family(VonMises, "loc", "concentration")
+def von_mises(loc: Tensor, concentration: Tensor) -> Density:
+    """−2κ sin²((x − μ)/2) − log 2π I₀(κ)e^(−κ); the mark of the nearest period beyond an end counts, too."""
+    k = concentration
+    constant = -LOG_2PI - torch.log(torch.special.i0e(k))
+    log_width = -torch.log(k.clamp_min(1.0)) / 2
+    inner = loc - 2 * math.pi * torch.round(loc.detach() / (2 * math.pi))
+    beyond = torch.where(inner > 0, inner - 2 * math.pi, inner + 2 * math.pi)
+    zero = torch.zeros_like(k)
+
+    def log_prob(x: Point) -> Tensor:
+        return constant - 2 * k * torch.sin(x.z(inner, zero) / 2) ** 2
+
+    coordinate = Logit(-math.pi, math.pi, torch.full_like(k, math.log(2 * math.pi)))
+    marks = centred(inner, log_width), centred(beyond, log_width)
+    return Density(-math.pi, math.pi, coordinate, log_prob, marks, (power(1.0), power(1.0)))

@@ -1,0 +1,54 @@
+"""Reading a distribution's parameters: the ones its maker gave, in the precision that formulas work in.
+
+Formulas compute in float64 whatever the parameters' dtype, and the result is rounded once at the end: that is how a
+float32 answer is the exact one for the stored float32 parameters. (A device without float64 works in float32.)
+`densities` and `pairs` call it.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.distributions import Distribution
+
+from kullback._core.numbers import as_tensor
+
+
+def working(tensor: Tensor) -> Tensor:
+    """The tensor in working precision."""
+    return tensor.to(torch.float32 if tensor.device.type == "mps" else torch.float64)
+
+
+def number(value: float | Tensor) -> Tensor:
+    """A parameter of a map in working precision; a Python number is a double, whatever torch's default is."""
+    return working(value if isinstance(value, Tensor) else as_tensor(value, torch.float64))
+
+
+def read(distribution: Distribution, *names: str) -> tuple[Tensor, ...]:
+    """The named parameters in working precision, as tensors."""
+    return tuple(working(as_tensor(getattr(distribution, name))) for name in names)
+
+
+def gives_logits(distribution: Distribution) -> bool:
+    """Whether the maker of a discrete distribution gave logits, not probabilities.
+
+    torch caches the other parametrisation on first use, so both may be present; what is stored before the shape of the
+    batch was given. Only `expand` stores both of them there. Probabilities derived from logits are exactly what torch's
+    own map gives; probabilities that are not were the ones given, since the way from probabilities to logits clamps
+    and rounds.
+    """
+    inner = getattr(distribution, "_categorical", getattr(distribution, "base_dist", distribution))
+    present = inner.__dict__
+    if "logits" not in present:
+        return False
+    if "probs" not in present:
+        return True
+    first, second = [name for name in present if name in {"probs", "logits", "_batch_shape"}][:2]
+    if second == "_batch_shape":
+        return first == "logits"
+    given = present.get("_param")
+    if given is not None:
+        # `expand` makes views of both; they share their base with the given one.
+        logits = present["logits"]
+        return given is logits or (given._base is not None and given._base is logits._base)
+    return bool(torch.equal(torch.sigmoid(present["logits"]), present["probs"]))

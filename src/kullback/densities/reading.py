@@ -1,0 +1,30 @@
+"""`read(distribution, shape)`: the density of any univariate distribution that has one; `divergences` calls it."""
+
+from __future__ import annotations
+
+import torch
+from torch.distributions import Distribution, MixtureSameFamily
+
+from kullback.densities import counts, families
+from kullback.densities.mixture import read_mixture
+from kullback.densities.registry import Reading, read_family
+from kullback.densities.user import read_user
+
+__all__ = ["counts", "families", "read"]
+
+
+def read(distribution: Distribution, shape: torch.Size) -> Reading | None:
+    """The parameters of an object for a batch shape and how to make a density of them; None if it has none."""
+    if distribution.event_shape:
+        return None
+    found = read_family(distribution, shape)
+    if found is None and type(distribution) is MixtureSameFamily:
+        return read_mixture(distribution, shape, read)
+    if found is None and not is_torch_class(type(distribution)):
+        return read_user(distribution, shape)
+    return found
+
+
+def is_torch_class(cls: type[Distribution]) -> bool:
+    """Whether a class is one of torch's own."""
+    return cls.__module__.startswith("torch.distributions.")

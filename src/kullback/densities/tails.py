@@ -1,0 +1,64 @@
+"""How densities fall at the ends of their supports, and when an expectation diverges there; `divergences` asks.
+
+A density's tail at an end is (order, exponent, rate) in L = log|x| for an infinite end and L = −log|x − end| for a
+finite one:
+
+    order 1    e^(−exponent·L), a power
+    order 2    e^(−L²) up to constants, a log-normal
+    order 3    e^(−rate·e^(exponent·L)), an exponential of a power
+    order 4    e^(−e^(rate·|x|)), Gumbel's lower tail
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Tail(NamedTuple):
+    """How fast the mass beyond a point falls towards an end."""
+
+    order: Tensor | float
+    exponent: Tensor | float = 0.0
+    rate: Tensor | float = 0.0
+
+
+def power(exponent: Tensor | float) -> Tail:
+    """The mass falls as e^(−exponent·L)."""
+    return Tail(1.0, exponent)
+
+
+LOG_NORMAL = Tail(2.0)
+
+
+def exponential(exponent: Tensor | float, rate: Tensor | float) -> Tail:
+    """The mass falls as e^(−rate·|x|^exponent)."""
+    return Tail(3.0, exponent, rate)
+
+
+def double_exponential(rate: Tensor | float) -> Tail:
+    """The mass falls as e^(−e^(rate·|x|))."""
+    return Tail(4.0, 1.0, rate)
+
+
+def _tensors(tail: Tail, like: Tensor) -> tuple[Tensor, ...]:
+    return tuple(torch.as_tensor(value, dtype=like.dtype, device=like.device) for value in tail)
+
+
+def diverges(p: Tail, q: Tail, like: Tensor) -> Tensor:
+    """Whether E_p[−log q] is infinite at an end that p and q share."""
+    (order, k, rate), (growth, m, growth_rate) = _tensors(p, like), _tensors(q, like)
+    by_power = (growth == 3) & (order == 1) & (k <= m)
+    slower = (order < 3) | ((order == 3) & ((k < 1) | ((k == 1) & (rate <= growth_rate))))
+    return by_power | ((growth == 4) & slower)
+
+
+def heavier(s: Tail, t: Tail, like: Tensor) -> Tail:
+    """The tail of a mixture of two: the one that falls more slowly."""
+    first, second = _tensors(s, like), _tensors(t, like)
+    same = first[0] == second[0]
+    slower = (first[1] < second[1]) | ((first[1] == second[1]) & (first[2] <= second[2]))
+    chosen = (first[0] < second[0]) | (same & slower)
+    return Tail(*(torch.where(chosen, a, b) for a, b in zip(first, second, strict=True)))

@@ -1,0 +1,1 @@
+"""Divergences of distributions: an integrand of a few lines each."""

@@ -1,0 +1,6 @@
+"""Estimates of divergences, each with its uncertainty: from samples, counts, and distributions without a formula."""
+
+from kullback.estimators.auto import estimate_kl
+from kullback.estimators.estimate import Estimate
+
+__all__ = ["Estimate", "estimate_kl"]

@@ -1,0 +1,158 @@
+"""`estimate_kl`: looks at what it was given, picks the estimator and says why."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+from torch.distributions import Distribution
+
+from kullback._core.errors import InputTypeError, InputValueError, explain_problem
+from kullback.estimators.counts import counts_kl, counts_of_draws, table_of
+from kullback.estimators.estimate import Estimate
+from kullback.estimators.inputs import matrix
+from kullback.estimators.monte_carlo import estimate_by_draws
+from kullback.estimators.nearest_neighbours import neighbours_against_density, neighbours_between_samples
+from kullback.pairs import kl_method, kl_with_error
+from kullback.tensors.views import Counts, Samples
+
+_FOR_SAMPLES = ("nearest-neighbours",)
+_FOR_COUNTS = ("dirichlet", "zhang-grabchak", "plug-in")
+_FOR_DISTRIBUTIONS = ("exact", "quasi-monte-carlo", "monte-carlo")
+
+
+def estimate_kl(
+    p: Samples | Counts | Distribution,
+    q: Samples | Counts | Distribution,
+    *,
+    method: str = "auto",
+    confidence: float = 0.95,
+    generator: torch.Generator | None = None,
+    **options: Any,
+) -> Estimate:
+    """Estimate KL(p ‖ q) = E_p[log p/q], with a standard error and an interval.
+
+    | p | q | methods |
+    |---|---|---|
+    | `Samples` of real numbers | `Samples` | `"nearest-neighbours"` |
+    | `Samples` of real numbers | a Distribution | `"nearest-neighbours"` |
+    | `Counts`, or `Samples` of integers | the same | `"dirichlet"`, `"zhang-grabchak"`, `"plug-in"` |
+    | a Distribution | a Distribution | `"exact"`, `"quasi-monte-carlo"`, `"monte-carlo"` |
+
+    `method="auto"` takes the first that applies; `diagnostics["reason"]` says why.
+
+    Args:
+        p: What the expectation is over.
+        q: What it is compared with.
+        method: A name from the table, or "auto".
+        confidence: Nominal coverage of the interval, between 0 and 1.
+        generator: Seeds whatever is random. Without one the seed is fixed: the same call gives the same answer.
+        **options: Of the method: `k` (nearest neighbours; a fixed number instead of an adaptive one), `prior`
+            (dirichlet; a number of counts per category instead of a mixture), `num_draws` (Monte Carlo).
+
+    Raises:
+        InputTypeError: (a TypeError) bare tensors, or two sides that cannot be compared.
+        InputValueError: (a ValueError) NaN in the draws, too few of them, an unknown method.
+
+    Example:
+        >>> import torch
+        >>> from kullback import Samples, estimate_kl
+        >>> generator = torch.Generator().manual_seed(0)
+        >>> x = torch.randn(1000, generator=generator)
+        >>> y = torch.randn(800, generator=generator) + 1
+        >>> estimate = estimate_kl(Samples(x), Samples(y))  # the truth is 0.5
+        >>> bool(estimate.low < 0.5 < estimate.high)
+        True
+    """
+    if isinstance(confidence, bool) or not isinstance(confidence, float | int) or not 0 < confidence < 1:
+        raise InputValueError(
+            explain_problem("confidence is a share.", got=f"confidence={confidence!r}", expected="between 0 and 1")
+        )
+    name = method.lower().replace(" ", "-").replace("_", "-").replace("neighbors", "neighbours")
+    common: dict[str, Any] = {"confidence": float(confidence), "generator": generator}
+    if isinstance(p, Distribution) and isinstance(q, Distribution):
+        return _of_distributions(p, q, name, common, options)
+    if isinstance(p, Counts) and isinstance(q, Counts):
+        _check(name, _FOR_COUNTS, options, ("prior",))
+        chosen = "dirichlet" if name == "auto" else name
+        return _because(
+            counts_kl(table_of(p, q), method=chosen, **common, **options), name, "counts: posterior with interval"
+        )
+    if isinstance(p, Samples) and isinstance(q, Samples):
+        return _of_samples(p, q, name, common, options)
+    if isinstance(p, Samples) and isinstance(q, Distribution):
+        _check(name, _FOR_SAMPLES, options, ("k",))
+        found = neighbours_against_density(p, q, **common, **options)
+        return _because(found, name, "draws against a known density")
+    raise InputTypeError(_explain_types(p, q))
+
+
+def _of_samples(p: Samples, q: Samples, name: str, common: dict[str, Any], options: dict[str, Any]) -> Estimate:
+    whole = not (p.tensor.is_floating_point() or q.tensor.is_floating_point())
+    if name in _FOR_COUNTS or (name == "auto" and whole):
+        _check(name, _FOR_COUNTS, options, ("prior",))
+        matrix(p, "p"), matrix(q, "q")
+        chosen = "dirichlet" if name == "auto" else name
+        found = counts_kl(counts_of_draws(p.tensor, q.tensor), method=chosen, **common, **options)
+        return _because(found, name, "integers: draws counted by value; floats are read as continuous")
+    _check(name, _FOR_SAMPLES, options, ("k",))
+    found = neighbours_between_samples(p, q, **common, **options)
+    return _because(found, name, "two sets of draws of real numbers")
+
+
+def _of_distributions(
+    p: Distribution, q: Distribution, name: str, common: dict[str, Any], options: dict[str, Any]
+) -> Estimate:
+    _check(name, _FOR_DISTRIBUTIONS, options, ("num_draws",))
+    route = kl_method(p, q)
+    if name == "exact" or (name == "auto" and route is not None):
+        result = kl_with_error(p, q)
+        error = torch.zeros_like(result.value) if result.error is None else result.error.detach()
+        ends = result.value.detach() - error, result.value.detach() + error
+        found = Estimate(result.value, error, *ends, f"exact: {result.method}", (0,), common["confidence"])
+        return _because(found, name, f"a deterministic route exists ({route})")
+    found = estimate_by_draws(p, q, method=None if name == "auto" else name, **common, **options)
+    return _because(found, name, "no deterministic route gives the value")
+
+
+def _because(estimate: Estimate, name: str, reason: str) -> Estimate:
+    text = reason if name == "auto" else "asked for by method="
+    return dataclasses.replace(estimate, diagnostics={"reason": text, **estimate.diagnostics})
+
+
+def _check(name: str, known: tuple[str, ...], options: dict[str, Any], allowed: tuple[str, ...]) -> None:
+    if name != "auto" and name not in known:
+        raise InputValueError(
+            explain_problem(
+                "No such method for what was given.",
+                got=f"method={name!r}",
+                expected=", ".join(repr(each) for each in ("auto", *known)),
+            )
+        )
+    unknown = sorted(set(options) - set(allowed))
+    if unknown:
+        raise InputTypeError(
+            explain_problem(
+                f"estimate_kl() has no option {unknown[0]!r} here.",
+                got=", ".join(f"{key}={options[key]!r}" for key in unknown),
+                expected=", ".join(allowed),
+            )
+        )
+
+
+def _explain_types(p: object, q: object) -> str:
+    bare = next((name for name, given in (("p", p), ("q", q)) if isinstance(given, torch.Tensor)), None)
+    if bare is not None:
+        return explain_problem(
+            f"{bare} is a bare tensor; estimate_kl() cannot tell draws from counts.",
+            got=f"a tensor of shape {tuple((p if bare == 'p' else q).shape)}",  # type: ignore[attr-defined]
+            expected="Samples, Counts or a Distribution",
+            instead="estimate_kl(Samples(x), Samples(y)) for draws, Counts for counts per category",
+        )
+    return explain_problem(
+        "estimate_kl() has no estimator for this pair.",
+        got=f"{type(p).__name__} and {type(q).__name__}",
+        expected="Samples and Samples, Samples and a Distribution, Counts and Counts, or two Distributions",
+        instead="kl(p, q) for Logits, LogProbs and Probs: their divergence is exact",
+    )

@@ -1,0 +1,122 @@
+"""What an expectation is of: the densities, what is known of them at nodes, the integrand; `divergences` makes it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from kullback.densities.density import Density
+from kullback.densities.mixture import inside_log_prob
+from kullback.densities.point import HUGE
+from kullback.densities.registry import Reading
+
+# Below e^−45 of p's weight, a user's density of 0 may be an underflow.
+_UNDERFLOW = -45.0
+
+
+class Sample(NamedTuple):
+    """What is known at nodes.
+
+    Attributes:
+        log_weight: log of the density that is integrated over, per unit of the coordinate.
+        log_p: The log-density of the first distribution.
+        log_q: That of the second.
+        log_ratio: log q − log p, kept within ±1e300.
+    """
+
+    log_weight: Tensor
+    log_p: Tensor
+    log_q: Tensor
+    log_ratio: Tensor
+
+
+class Integrand(Protocol):
+    """A function of a sample whose integral over the coordinate is wanted."""
+
+    def value(self, sample: Sample, close: Tensor) -> Tensor:
+        """The integrand; `close` says where |log_ratio| is small at all nodes of an element."""
+
+    def differentiated(self, sample: Sample) -> Tensor | None:
+        """Another integrand with the same integral, whose derivatives are taken instead; None for this one."""
+
+    def log_size(self, sample: Sample) -> Tensor:
+        """The logarithm of a bound of its size, which decides how far the range reaches."""
+
+    def slope(self, sample: Sample, close: Tensor) -> Tensor:
+        """How much of a rounding of the log-ratio comes into the value, per unit of weight."""
+
+
+class Problem(NamedTuple):
+    """What an expectation is of.
+
+    Attributes:
+        over: The density that is integrated over.
+        p: The first distribution, often the same.
+        q: The second.
+        integrand: The function.
+        crosses: Whether the integrand has a kink where the log-ratio is 0.
+        ends: Whether the ends of p's and q's supports may lie inside the support of `over`.
+        may_be_close: Which elements may use the second-order form of the integrand; None for all.
+        group: So many elements in a row, the components of a mixture, use one form of the integrand.
+    """
+
+    over: Reading
+    p: Reading
+    q: Reading
+    integrand: Integrand
+    crosses: bool = False
+    ends: bool = False
+    may_be_close: Tensor | None = None
+    group: int = 1
+
+    def mapped(self, change: Callable[[Tensor], Tensor]) -> Problem:
+        """The problem with every parameter changed alike."""
+        over = self.over.mapped(change)
+        p = over if self.p is self.over else self.p.mapped(change)
+        q = p if self.q is self.p else self.q.mapped(change)
+        may_be_close = None if self.may_be_close is None else change(self.may_be_close)
+        return self._replace(over=over, p=p, q=q, may_be_close=may_be_close)
+
+    def parameters(self) -> list[Tensor]:
+        """All parameters."""
+        return [t for reading in (self.over, self.p, self.q) for t in reading.parameters]
+
+    def densities(self) -> Densities:
+        """The densities of all elements."""
+        over = self.over.density()
+        p = over if self.p is self.over else self.p.density()
+        return Densities(over, p, p if self.q is self.p else self.q.density())
+
+
+class Densities(NamedTuple):
+    """The densities of a problem."""
+
+    over: Density
+    p: Density
+    q: Density
+
+    def others(self) -> tuple[Density, ...]:
+        """Those that are not integrated over."""
+        return tuple(d for i, d in enumerate((self.p, self.q)) if d is not self.over and (i == 0 or d is not self.p))
+
+    def sample(self, v: Tensor) -> Sample:
+        """What is known at coordinates (..., nodes)."""
+        over = self.over
+        x = over.coordinate.point(v)
+        log_over = over.log_prob(x)
+        log_p = log_over if self.p is over else inside_log_prob(self.p, x)
+        log_q = log_p if self.q is self.p else inside_log_prob(self.q, x)
+        log_weight = log_over + over.coordinate.log_slope(v)
+        log_weight = torch.where(log_weight.isnan(), -math.inf, log_weight)
+        if over.lattice:
+            log_weight = torch.where((v > over.low) & (v < over.high + 1), log_weight, -math.inf)
+        if self.q.tails is None and not over.lattice:
+            # log of a density that underflows; p's weight says whether it matters.
+            log_q = torch.where((log_q == -math.inf) & (log_weight < _UNDERFLOW), math.nan, log_q)
+        some = (log_p > -HUGE) & (log_p < HUGE) & ~log_q.isnan()
+        ratio = torch.where(some, log_q, 0.0) - torch.where(some, log_p, 0.0)
+        return Sample(log_weight, log_p, log_q, ratio.clamp(-HUGE, HUGE))

@@ -1,0 +1,120 @@
+"""Users' classes with only `log_prob` and `support`: values, errors, derivatives, lies."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import distributions as d
+from torch.distributions import constraints
+
+import kullback as kb
+
+
+def t(*values: float) -> torch.Tensor:
+    return torch.tensor(values if len(values) > 1 else values[0], dtype=torch.float64)
+
+
+class Hidden(d.Distribution):
+    """A distribution of which only log_prob and support can be seen."""
+
+    arg_constraints: dict[str, constraints.Constraint] = {}  # noqa: RUF012
+
+    def __init__(self, inner: d.Distribution, scale: float = 1.0) -> None:
+        self._inner, self._scale = inner, scale
+        super().__init__(inner.batch_shape, validate_args=False)
+
+    @property
+    def support(self) -> constraints.Constraint:
+        return self._inner.support
+
+    def log_prob(self, x: torch.Tensor) -> torch.Tensor:
+        return self._inner.log_prob(x) + math.log(self._scale)
+
+
+class HiddenMixture(Hidden):
+    support = constraints.real
+
+
+MIXTURE = d.MixtureSameFamily(d.Categorical(t(0.3, 0.7)), d.Normal(t(-30.0, 50.0), t(0.5, 2.0)))
+CASES = [
+    (d.Normal(t(1000.0), t(1.0)), d.Laplace(t(990.0), t(30.0))),
+    (d.Cauchy(t(3.0), t(0.2)), d.StudentT(t(1.5), t(0.0), t(1.0))),
+    (d.Gamma(t(0.3), t(7.0)), d.LogNormal(t(0.0), t(2.0))),
+    (d.Weibull(t(20.0), t(5.0)), d.Gamma(t(2.0), t(0.1))),
+    (d.ContinuousBernoulli(t(0.3)), d.Beta(t(0.6), t(2.0))),
+    (d.Poisson(t(300.0)), d.NegativeBinomial(t(10.0), t(0.9))),
+    (d.Binomial(30, t(0.4)), d.Poisson(t(11.0))),
+]
+
+
+@pytest.mark.parametrize(("p", "q"), CASES)
+def test_as_the_known_class(p: d.Distribution, q: d.Distribution) -> None:
+    want = kb.kl_with_error(p, q).value.item()
+    for pair in ((Hidden(p), q), (p, Hidden(q)), (Hidden(p), Hidden(q))):
+        found = kb.kl_with_error(*pair)
+        assert found.value.item() == pytest.approx(want, rel=1e-9, abs=0)
+        assert abs(found.value.item() - want) <= found.error.item() + 1e-9 * want
+        assert found.method in ("integral", "series")
+    assert kb.kl_method(Hidden(p), q) in ("integral", "series")
+
+
+def test_several_peaks() -> None:
+    q = d.Cauchy(t(0.0), t(5.0))
+    assert kb.kl(HiddenMixture(MIXTURE), q).item() == pytest.approx(kb.kl(MIXTURE, q).item(), rel=1e-9)
+
+
+def test_a_batch_and_its_elements() -> None:
+    inner, q = d.Gamma(t(0.3, 2.0, 9.0), t(1.0)), d.LogNormal(t(0.0), t(1.0))
+    together = kb.kl(Hidden(inner), q)
+    torch.testing.assert_close(together, kb.kl(inner, q), rtol=1e-9, atol=0)
+    alone = kb.kl(Hidden(d.Gamma(t(2.0), t(1.0))), q)
+    assert alone.item() == pytest.approx(together[1].item(), rel=1e-12)
+
+
+def test_derivatives_go_through_log_prob() -> None:
+    def value(loc: torch.Tensor, kind: type) -> torch.Tensor:
+        inner = d.Normal(loc, t(1.0), validate_args=False)
+        return kb.kl(Hidden(inner) if kind is Hidden else inner, d.Laplace(t(0.0), t(1.0)))
+
+    loc = t(0.4).requires_grad_()
+    want = torch.autograd.grad(value(loc, d.Normal), loc)[0]
+    assert torch.autograd.grad(value(loc, Hidden), loc)[0].item() == pytest.approx(want.item(), rel=1e-9)
+    assert torch.func.grad(value)(t(0.4), Hidden).item() == pytest.approx(want.item(), rel=1e-9)
+    many = torch.vmap(lambda x: value(x, Hidden))(t(0.4, 0.5))
+    torch.testing.assert_close(many, torch.stack([value(x, Hidden) for x in t(0.4, 0.5)]), rtol=1e-9, atol=0)
+
+
+def test_infinite_or_unsure() -> None:
+    assert kb.kl(Hidden(d.Normal(t(0.0), t(1.0))), d.Exponential(t(1.0))).item() == math.inf
+    assert kb.kl(d.Cauchy(t(0.0), t(1.0)), Hidden(d.Normal(t(0.0), t(1.0)))).item() == math.inf
+    # E x² is infinite, but nobody can see that in a log_prob: the error says so.
+    assert (
+        kb.kl_with_error(Hidden(d.StudentT(t(2.0), t(0.0), t(1.0))), d.Normal(t(0.0), t(1.0))).error.item() == math.inf
+    )
+
+
+def test_a_log_prob_that_is_not_normalised_is_named() -> None:
+    for pair in (
+        (Hidden(d.Normal(t(0.0), t(1.0)), 1.5), d.Cauchy(t(0.0), t(1.0))),
+        (d.Normal(t(0.0), t(1.0)), Hidden(d.Cauchy(t(0.0), t(1.0)), 1.5)),
+    ):
+        with pytest.raises(kb.InputValueError, match=r"(?s)Hidden.log_prob is not normalised.*1\.5"):
+            kb.kl(*pair)
+
+
+def test_nan_inside_the_support_is_named() -> None:
+    class Lying(Hidden):
+        def log_prob(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.where(x > 0.1, math.nan, super().log_prob(x))
+
+    with pytest.raises(kb.InputValueError, match=r"Lying\.log_prob is NaN inside its support"):
+        kb.kl(Lying(d.Normal(t(0.0), t(1.0))), d.Cauchy(t(0.0), t(1.0)))
+
+
+def test_a_registered_density() -> None:
+    with pytest.raises(kb.RegistrationError, match="torch's own"):
+        kb.register_density(d.Normal, "loc", "scale")
+    with pytest.raises(kb.InputTypeError, match="distribution class"):
+        kb.register_density(3, "loc")  # type: ignore[arg-type]
