@@ -27,6 +27,9 @@ from .api.renyi import renyi as renyi
 from .api.skew import scaled_js as scaled_js
 from .api.skew import skew_kl as skew_kl
 from .api.total_variation import total_variation as total_variation
+from .comparison.accumulator import KLAccumulator as KLAccumulator
+from .comparison.compare import compare as compare
+from .comparison.result import Comparison as Comparison
 from .densities import register_density as register_density
 from .diagnose.explain import explain as explain
 from .diagnose.explanation import Explanation as Explanation

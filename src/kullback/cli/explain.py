@@ -98,7 +98,7 @@ def command(  # noqa: PLR0917 - typer reads the parameters as options
         first, second = _view(p, reading, dim), _view(q, q_reading or reading, dim)
     else:
         first, second = _distributions(p, q, reading or q_reading)
-    explanation = explain(first, second, labels=_read_labels(labels), base=unit, top=top)
+    explanation = explain(first, second, labels=read_labels(labels), base=unit, top=top)
     emit(explanation.page, explanation.to_dict, json=json, html=html, plot=plot, width=width)
     return _status(explanation, fail_above)
 
@@ -160,7 +160,8 @@ def _guess(tensor: Tensor) -> str:
     return "log-probs" if bool((rows.logsumexp(-1).abs() < 0.02).all()) else "logits"
 
 
-def _read_labels(path: Path | None) -> list[str] | None:
+def read_labels(path: Path | None) -> list[str] | None:
+    """The lines of a file of labels."""
     if path is None:
         return None
     try:

@@ -16,7 +16,7 @@ import typer
 
 from kullback import __version__
 from kullback._core.errors import KullbackError, NoRouteError
-from kullback.cli import explain, lint, pairs, status
+from kullback.cli import compare, explain, lint, pairs, status
 from kullback.cli.options import INTERNAL, NO_ROUTE, OK, USAGE, Debug, one_line, write_any_encoding
 
 _EPILOG = """Examples:
@@ -25,6 +25,7 @@ _EPILOG = """Examples:
 kullback explain "Normal(0, 1)" "StudentT(3, 0, 1)"
 kullback explain "0.3*Normal(0, 1) + 0.7*Normal(4, 1)" "Normal(2, 2)" --html report.html
 kullback explain teacher.npy student.npy --as logits
+kullback compare base.npy quantised.npy --as logits
 kullback pairs --p Gamma
 kullback lint src/
 """
@@ -42,6 +43,7 @@ def build_app() -> typer.Typer:
     app.callback(epilog=_EPILOG)(_main_options)
     app.command("explain", epilog=explain.EPILOG)(explain.command)
     app.command("lint", epilog=lint.EPILOG)(lint.command)
+    app.command("compare", epilog=compare.EPILOG)(compare.command)
     app.command("pairs", epilog=pairs.EPILOG)(pairs.command)
     app.command("status")(status.command)
     return app

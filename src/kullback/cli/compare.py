@@ -1,0 +1,222 @@
+"""`kullback compare BASE OTHER…`: how far models, files or tables are from a base."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kullback._core.errors import InputValueError, explain_problem
+from kullback.cli.options import ABOVE_THRESHOLD, OK, USAGE, Debug, Html, Json, Plot, Width, emit
+
+if TYPE_CHECKING:
+    from kullback.comparison.compare import Job
+
+EPILOG = """Examples:
+
+\b
+kullback compare base.npy quantised.npy --as logits
+kullback compare base.safetensors q4.safetensors q8.safetensors --as logits --html report.html
+kullback compare base.npz:logits other.npz:logits --as logits --labels tokens.npy
+kullback compare base.npy other.npy --as logits --fail-over mean=0.05 --fail-over q99=1
+
+Exit status: 0, 2 usage, 3 a figure is over --fail-over, 130 interrupted.
+"""
+_SAVE_SECONDS = 20.0
+_INTERRUPTED = 130
+
+
+class Kind(str, Enum):
+    """What the numbers of a file are."""
+
+    LOGITS = "logits"
+    LOG_PROBS = "log-probs"
+    PROBS = "probs"
+    COUNTS = "counts"
+
+
+class Align(str, Enum):
+    """What to do about different numbers of classes."""
+
+    PAD = "pad"
+    TRUNCATE = "truncate"
+
+
+def command(  # noqa: PLR0917 - typer reads the parameters as options
+    base: Annotated[str, typer.Argument(help="What the others are measured against: .npy, .npz, .safetensors, …")],
+    others: Annotated[list[str], typer.Argument(metavar="OTHER...", help="One or several files of the same shape.")],
+    kind: Annotated[Kind | None, typer.Option("--as", help="What the numbers in the files are.")] = None,
+    other_kind: Annotated[Kind | None, typer.Option("--other-as", help="What those of OTHER are, if not same.")] = None,
+    labels: Annotated[
+        Path | None, typer.Option("--labels", metavar="FILE", help="The right class of each row, for perplexities.")
+    ] = None,
+    names: Annotated[
+        Path | None, typer.Option("--names", metavar="FILE", help="Names of the classes, one per line.")
+    ] = None,
+    documents: Annotated[
+        Path | None, typer.Option("--documents", metavar="FILE", help="The document of each row, an integer.")
+    ] = None,
+    block: Annotated[int | None, typer.Option("--block", metavar="N", help="Rows of a block.", min=1)] = None,
+    measures: Annotated[
+        str | None, typer.Option("--measures", metavar="LIST", help="Only these, e.g. kl,top1; kl alone is fastest.")
+    ] = None,
+    top_k: Annotated[int, typer.Option("--top-k", metavar="K", help="Classes of the overlap.", min=1)] = 10,
+    align: Annotated[Align | None, typer.Option("--align", help="For different numbers of classes.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Compare only N rows.", min=1)] = None,
+    worst: Annotated[int, typer.Option("--worst", metavar="N", help="Worst rows to list.", min=0, max=1000)] = 10,
+    fail_over: Annotated[
+        list[str] | None,
+        typer.Option("--fail-over", metavar="NAME=X", help="Exit with 3 if mean, median, q99, max… is larger."),
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option("--resume", metavar="FILE", help="Save the state there, and continue from it.")
+    ] = None,
+    json: Json = False,
+    html: Html = None,
+    plot: Plot = None,
+    width: Width = None,
+    debug: Debug = False,
+) -> int:
+    """Measure how far models are from a base, row by row.
+
+    KL in both directions, Jensen-Shannon, total variation and agreement of the top classes; mean, quantiles and
+    standard errors, worst rows and findings. Files are read in chunks and may be larger than the memory.
+    """
+    del debug
+    from kullback.comparison.compare import prepare
+    from kullback.comparison.measures import MEASURES
+
+    limits = parse_limits(fail_over or [])
+    job = prepare(
+        base,
+        others,
+        kind=None if kind is None else kind.value,
+        other_kind=None if other_kind is None else other_kind.value,
+        labels=labels,
+        documents=documents,
+        measures=MEASURES if measures is None else measures.split(","),
+        top_k=top_k,
+        block_rows=block,
+        align=None if align is None else align.value,
+        limit=limit,
+        worst=worst,
+    )
+    known = _read_names(names, job.base.rows.shape[-1])
+    interrupted = _run(job, resume)
+    result = job.result(known)
+    emit(result.page, result.to_dict, json=json, html=html, plot=plot, width=width)
+    if interrupted:
+        return _INTERRUPTED
+    if resume is not None:
+        resume.unlink(missing_ok=True)
+    return judge(result.to_dict(), limits)
+
+
+def _run(job: Job, resume: Path | None) -> bool:
+    """Compare the rows; whether Ctrl-C ended it."""
+    from kullback.comparison.compare import run
+    from kullback.comparison.saved import load_job, save_job
+
+    if resume is not None and load_job(job, resume):
+        print(f"continued at row {job.next_row} of {job.stop}", file=sys.stderr)
+    saved = time.monotonic()
+
+    def save() -> None:
+        nonlocal saved
+        if resume is not None and time.monotonic() - saved > _SAVE_SECONDS:
+            save_job(job, resume)
+            saved = time.monotonic()
+
+    try:
+        run(job, follow=_follow, each=save)
+    except KeyboardInterrupt:
+        print(f"interrupted at row {job.next_row} of {job.stop}", file=sys.stderr)
+        if resume is not None and _consistent(job):
+            save_job(job, resume)
+        return True
+    return False
+
+
+def _consistent(job: Job) -> bool:
+    """Whether every other has seen the same rows; Ctrl-C may come in the middle of a chunk."""
+    return all(a.first_row + a.seen == job.next_row for a in job.accumulators)
+
+
+def _follow(starts: range) -> Iterable[int]:
+    """Progress with rate and remaining time, where standard error is a terminal."""
+    if not sys.stderr.isatty():
+        return starts
+    return _shown(starts)
+
+
+def _shown(starts: range) -> Iterator[int]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("comparing"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("rows, {task.fields[rate]} rows/s,"),
+        TimeRemainingColumn(),
+    )
+    began = time.monotonic()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=starts.stop, completed=starts.start, rate="…")
+        for start in starts:
+            yield start
+            done = min(start + starts.step, starts.stop)
+            rate = (done - starts.start) / max(time.monotonic() - began, 1e-9)
+            progress.update(task, completed=done, rate=f"{rate:,.0f}")
+
+
+def parse_limits(texts: list[str]) -> dict[str, float]:
+    """`NAME=X` pairs; NAME is a statistic of KL, or `measure.statistic`.
+
+    Example:
+        >>> parse_limits(["mean=0.05", "js.q99=0.1"])
+        {'kl.mean': 0.05, 'js.q99': 0.1}
+    """
+    found = {}
+    for text in texts:
+        name, _, number = text.partition("=")
+        try:
+            limit = float(number)
+        except ValueError:
+            limit = float("nan")
+        if not name or math.isnan(limit):
+            raise InputValueError(
+                explain_problem("--fail-over wants a name and a number.", got=text, instead="--fail-over mean=0.05")
+            )
+        found[name if "." in name else f"kl.{name}"] = limit
+    return found
+
+
+def judge(record: dict[str, Any], limits: dict[str, float]) -> int:
+    """The exit status: 3 if a figure of any other is over its limit, or is not a number."""
+    status = OK
+    for other in record["others"]:
+        for name, limit in limits.items():
+            measure, _, statistic = name.partition(".")
+            value = other.get(measure, {}).get(statistic) if isinstance(other.get(measure), dict) else None
+            if not isinstance(value, float | int):
+                known = [key for key, number in other["kl"].items() if isinstance(number, float | int)]
+                print(f"kullback: there is no {name} to compare with; there are {', '.join(known)}", file=sys.stderr)
+                return USAGE
+            if not value <= limit:
+                print(f"{other['name']}: {name} = {value:.6g} is over {limit:g}", file=sys.stderr)
+                status = ABOVE_THRESHOLD
+    return status
+
+
+def _read_names(path: Path | None, classes: int) -> Any:
+    from kullback.cli.explain import read_labels
+    from kullback.comparison.page import names_checked
+
+    return None if path is None else names_checked(read_labels(path), classes)

@@ -1,0 +1,1 @@
+"""Compare models, files and tables at scale: readers, the accumulator, and the report that `compare` returns."""

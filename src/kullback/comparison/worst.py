@@ -1,0 +1,63 @@
+"""`WorstRows`: the rows with the largest KL and the classes that add most; kept by `KLAccumulator`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kullback.comparison.measures import Term
+
+
+class WorstRow(NamedTuple):
+    """A row, its KL(p ‖ q) in nats, and what its classes add, largest first."""
+
+    kl: float
+    row: int
+    terms: Sequence[Term]
+
+
+class WorstRows:
+    """At most `number` rows, largest KL first and the earlier row first among equals."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.rows: list[WorstRow] = []
+
+    def candidates(self, kl: np.ndarray, numbers: np.ndarray) -> list[int]:
+        """Places of the rows of a chunk that would be among the worst."""
+        order = np.lexsort((numbers, -kl))[: self.number]
+        full = len(self.rows) >= self.number
+        return [int(at) for at in order if kl[at] > 0 and not (full and self.number and kl[at] < self.rows[-1].kl)]
+
+    def add(self, kl: float, row: int, terms: Sequence[Term]) -> None:
+        """Add a row, and drop the best one if there are too many."""
+        self.rows.append(WorstRow(kl, row, terms))
+        self.rows.sort(key=lambda worst: (-worst.kl, worst.row))
+        del self.rows[self.number :]
+
+    def merge(self, other: WorstRows) -> None:
+        """Add what others hold."""
+        for worst in other.rows:
+            self.add(*worst)
+
+    def state(self) -> list[Any]:
+        """For JSON, which has no infinity: numbers as hexadecimal text."""
+        return [
+            [
+                worst.kl.hex(),
+                worst.row,
+                [[t.class_index, t.p.hex(), t.q.hex(), t.contribution.hex()] for t in worst.terms],
+            ]
+            for worst in self.rows
+        ]
+
+    @classmethod
+    def from_state(cls, number: int, state: Sequence[Any]) -> WorstRows:
+        """The rows that `state()` described."""
+        self = cls(number)
+        for kl, row, terms in state:
+            read = [Term(int(i), *(float.fromhex(x) for x in numbers)) for i, *numbers in terms]
+            self.add(float.fromhex(kl), int(row), read)
+        return self

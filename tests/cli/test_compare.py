@@ -1,0 +1,62 @@
+"""`kullback compare` as a user calls it: exit status, JSON, HTML, limits, resume."""
+
+import json
+
+import numpy as np
+import pytest
+
+from kullback.cli.main import main
+from kullback.comparison import compare as module
+
+
+@pytest.fixture
+def files(tmp_path):
+    generator = np.random.default_rng(0)
+    base = generator.normal(size=(4, 16, 50)).astype(np.float32) * 2
+    np.save(tmp_path / "a.npy", base)
+    np.save(tmp_path / "b.npy", base + 0.2 * generator.normal(size=base.shape).astype(np.float32))
+    np.save(tmp_path / "labels.npy", generator.integers(0, 50, 64))
+    return [str(tmp_path / "a.npy"), str(tmp_path / "b.npy")]
+
+
+def test_json_html_and_limits(files, tmp_path, capsys):
+    report = tmp_path / "report.html"
+    labels = str(tmp_path / "labels.npy")
+    options = ["--as", "logits", "--json", "--html", str(report), "--labels", labels, "--fail-over", "mean=10"]
+    assert main(["compare", *files, *options]) == 0
+    record = json.loads(capsys.readouterr().out)
+    other = record["others"][0]
+    assert other["rows"] == 64
+    assert 0 < other["kl"]["median"] < other["kl"]["q99"] <= other["kl"]["max"]
+    assert other["perplexity_ratio"] > 0
+    assert report.read_text().count("<svg") >= 3
+    assert main(["compare", *files, "--as", "logits", "--fail-over", "mean=1e-9"]) == 3
+    assert "over 1e-09" in capsys.readouterr().err
+    assert main(["compare", *files, "--as", "logits", "--fail-over", "nonsense=1"]) == 2
+    assert main(["compare", *files, "--as", "logits", "--fail-over", "mean"]) == 2
+    assert main(["compare", *files]) == 2
+    assert "--as logits" in capsys.readouterr().err
+
+
+def test_ctrl_c_prints_what_is_known_and_resume_continues(files, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(module, "_CHUNK_BYTES", 4 * 50 * 10)
+    assert main(["compare", *files, "--as", "logits", "--json"]) == 0
+    whole = json.loads(capsys.readouterr().out)
+    state = tmp_path / "state.json"
+    take = module.Job.take
+
+    def interrupted(job, start, stop):
+        if start >= 30:
+            raise KeyboardInterrupt
+        take(job, start, stop)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module.Job, "take", interrupted)
+        assert main(["compare", *files, "--as", "logits", "--json", "--resume", str(state)]) == 130
+    partial = json.loads(capsys.readouterr().out)
+    assert partial["others"][0]["rows"] == 30
+    assert not partial["complete"]
+    assert main(["compare", *files[::-1], "--as", "logits", "--resume", str(state)]) == 2
+    assert main(["compare", *files, "--as", "logits", "--json", "--resume", str(state)]) == 0
+    assert json.loads(capsys.readouterr().out) == whole
+    assert not state.exists()
