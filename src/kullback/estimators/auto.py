@@ -14,10 +14,13 @@ from kullback.estimators.estimate import Estimate
 from kullback.estimators.inputs import matrix
 from kullback.estimators.monte_carlo import estimate_by_draws
 from kullback.estimators.nearest_neighbours import neighbours_against_density, neighbours_between_samples
+from kullback.estimators.ratio import ratio_between_samples
 from kullback.pairs import kl_method, kl_with_error
 from kullback.tensors.views import Counts, Samples
 
-_FOR_SAMPLES = ("nearest-neighbours",)
+_FOR_SAMPLES = ("nearest-neighbours", "ratio")
+_FOR_ONE_SAMPLE = ("nearest-neighbours",)
+_MAX_NEIGHBOUR_DIMENSION = 2  # above, their bias exceeds the interval
 _FOR_COUNTS = ("dirichlet", "zhang-grabchak", "plug-in")
 _FOR_DISTRIBUTIONS = ("exact", "quasi-monte-carlo", "monte-carlo")
 
@@ -35,12 +38,13 @@ def estimate_kl(
 
     | p | q | methods |
     |---|---|---|
-    | `Samples` of real numbers | `Samples` | `"nearest-neighbours"` |
+    | `Samples` of real numbers | `Samples` | `"nearest-neighbours"` in 1 and 2 dimensions, `"ratio"` above |
     | `Samples` of real numbers | a Distribution | `"nearest-neighbours"` |
     | `Counts`, or `Samples` of integers | the same | `"dirichlet"`, `"zhang-grabchak"`, `"plug-in"` |
     | a Distribution | a Distribution | `"exact"`, `"quasi-monte-carlo"`, `"monte-carlo"` |
 
-    `method="auto"` takes the first that applies; `diagnostics["reason"]` says why.
+    `method="auto"` takes the first that applies, and for two `Samples` what their dimension asks for;
+    `diagnostics["reason"]` says why.
 
     Args:
         p: What the expectation is over.
@@ -82,7 +86,7 @@ def estimate_kl(
     if isinstance(p, Samples) and isinstance(q, Samples):
         return _of_samples(p, q, name, common, options)
     if isinstance(p, Samples) and isinstance(q, Distribution):
-        _check(name, _FOR_SAMPLES, options, ("k",))
+        _check(name, _FOR_ONE_SAMPLE, options, ("k",))
         found = neighbours_against_density(p, q, **common, **options)
         return _because(found, name, "draws against a known density")
     raise InputTypeError(_explain_types(p, q))
@@ -96,9 +100,15 @@ def _of_samples(p: Samples, q: Samples, name: str, common: dict[str, Any], optio
         chosen = "dirichlet" if name == "auto" else name
         found = counts_kl(counts_of_draws(p.tensor, q.tensor), method=chosen, **common, **options)
         return _because(found, name, "integers: draws counted by value; floats are read as continuous")
+    dimension = 1 if p.tensor.dim() == 1 else p.tensor.shape[1]
+    few = dimension <= _MAX_NEIGHBOUR_DIMENSION
+    if name == "ratio" or (name == "auto" and not options and not few):
+        _check(name, _FOR_SAMPLES, options, ())
+        found = ratio_between_samples(p, q, **common)
+        return _because(found, name, f"draws of {dimension} real numbers, where neighbours are biased")
     _check(name, _FOR_SAMPLES, options, ("k",))
     found = neighbours_between_samples(p, q, **common, **options)
-    return _because(found, name, "two sets of draws of real numbers")
+    return _because(found, name, "draws in few dimensions" if few else "k= is an option of nearest neighbours")
 
 
 def _of_distributions(

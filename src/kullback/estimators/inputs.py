@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,3 +122,23 @@ def inside_support(distribution: Distribution, x: Tensor) -> Tensor:
     except NotImplementedError:
         support = None
     return torch.ones((), dtype=torch.bool) if support is None else torch.as_tensor(support.check(x))
+
+
+def scaled(draws: Draws) -> tuple[Tensor, Tensor]:
+    """Columns in units of their pooled spread, the middle half or else the standard deviation: KL does not change."""
+    pooled = torch.cat([draws.x, draws.y])
+    ordered = pooled.sort(0).values
+    spread = ordered[3 * len(pooled) // 4] - ordered[len(pooled) // 4]
+    spread = torch.where(spread > 0, spread, pooled.std(0))
+    center = ordered[len(pooled) // 2]
+    return (draws.x - center) / spread, (draws.y - center) / spread
+
+
+def note_ceiling(value: float, n: int, diagnostics: dict[str, object], warnings: list[str]) -> None:
+    """No method shows a divergence far above log n from n draws (McAllester and Stratos, 2020)."""
+    diagnostics["log_n"] = math.log(n)
+    if value > math.log(n) - 2:
+        warnings.append(
+            f"The estimate is near log n = {math.log(n):.2g}, the largest divergence that {n} draws can show; "
+            "the truth may be much larger."
+        )

@@ -32,12 +32,12 @@ from torch.distributions import Distribution, MultivariateNormal
 from kullback._core.errors import InputValueError, ShapeError, explain_problem
 from kullback._core.progress import follow
 from kullback.estimators.estimate import Estimate, normal_quantile
-from kullback.estimators.inputs import Draws, inside_support, matrix, seeded, two_sides
+from kullback.estimators.inputs import inside_support, matrix, note_ceiling, scaled, seeded, two_sides
 from kullback.estimators.neighbours import joint_balls, kth_distances, search
 from kullback.pairs import kl_divergence
 from kullback.tensors.views import Samples
 
-_NUM_SUBSAMPLES = 200
+_NUM_SUBSAMPLES = 100
 _MAX_REPLICA = 1000  # draws of the normals on which the bias is tried
 _NUM_REPLICAS = 8
 _LEAST_DRAWS_FOR_INTERVAL = 50
@@ -63,7 +63,7 @@ def neighbours_between_samples(
     random = seeded(generator)
     if draws.x.shape[1] == 0:
         return Estimate(0.0, 0.0, 0.0, 0.0, "nearest neighbours", (n, m), confidence, {"dimension": 0}, draws.warnings)
-    x, y = _scaled(draws) if k is None else (draws.x, draws.y)
+    x, y = scaled(draws) if k is None else (draws.x, draws.y)
     diagnostics: dict[str, object] = {"dimension": x.shape[1], "k": "adaptive" if k is None else k}
     warnings = list(draws.warnings)
     statistic: Statistic = adaptive_terms if k is None else lambda a, b: _fixed_terms(a, b, k)
@@ -188,16 +188,6 @@ def _subsampled(statistic: Statistic, x: Tensor, y: Tensor, random: np.random.Ge
     return spread * math.sqrt(share / (1 - share))
 
 
-def _scaled(draws: Draws) -> tuple[Tensor, Tensor]:
-    """Columns in units of their pooled spread, the middle half or else the standard deviation: KL does not change."""
-    pooled = torch.cat([draws.x, draws.y])
-    ordered = pooled.sort(0).values
-    spread = ordered[3 * len(pooled) // 4] - ordered[len(pooled) // 4]
-    spread = torch.where(spread > 0, spread, pooled.std(0))
-    center = ordered[len(pooled) // 2]
-    return (draws.x - center) / spread, (draws.y - center) / spread
-
-
 def _note_bias(
     x: Tensor,
     y: Tensor,
@@ -250,16 +240,6 @@ def _finish(
     if min(sizes) < _LEAST_DRAWS_FOR_INTERVAL:
         warnings.append(f"{min(sizes)} draws are too few for an interval with its nominal coverage.")
     return Estimate(value, stderr, value - reach, value + reach, method, sizes, confidence, diagnostics, warnings)
-
-
-def note_ceiling(value: float, n: int, diagnostics: dict[str, object], warnings: list[str]) -> None:
-    """No method shows a divergence far above log n from n draws (McAllester and Stratos, 2020)."""
-    diagnostics["log_n"] = math.log(n)
-    if value > math.log(n) - 2:
-        warnings.append(
-            f"The estimate is near log n = {math.log(n):.2g}, the largest divergence that {n} draws can show; "
-            "the truth may be much larger."
-        )
 
 
 def _describe(k: int | None) -> str:
