@@ -35,6 +35,7 @@ from .diagnose.explain import explain as explain
 from .diagnose.explanation import Explanation as Explanation
 from .estimators import Estimate as Estimate
 from .estimators import estimate_kl as estimate_kl
+from .estimators import estimate_mutual_information as estimate_mutual_information
 from .fit import project as project
 from .pairs import KLResult as KLResult
 from .pairs import Pair as Pair

@@ -16,7 +16,7 @@ import typer
 
 from kullback import __version__
 from kullback._core.errors import KullbackError, NoRouteError
-from kullback.cli import compare, explain, lint, pairs, status
+from kullback.cli import compare, estimate, explain, lint, pairs, status
 from kullback.cli.options import INTERNAL, NO_ROUTE, OK, USAGE, Debug, one_line, write_any_encoding
 
 _EPILOG = """Examples:
@@ -26,6 +26,7 @@ kullback explain "Normal(0, 1)" "StudentT(3, 0, 1)"
 kullback explain "0.3*Normal(0, 1) + 0.7*Normal(4, 1)" "Normal(2, 2)" --html report.html
 kullback explain teacher.npy student.npy --as logits
 kullback compare base.npy quantised.npy --as logits
+kullback estimate x.npy y.npy
 kullback pairs --p Gamma
 kullback lint src/
 """
@@ -41,6 +42,7 @@ def build_app() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback(epilog=_EPILOG)(_main_options)
+    app.command("estimate", epilog=estimate.EPILOG)(estimate.command)
     app.command("explain", epilog=explain.EPILOG)(explain.command)
     app.command("lint", epilog=lint.EPILOG)(lint.command)
     app.command("compare", epilog=compare.EPILOG)(compare.command)

@@ -2,5 +2,6 @@
 
 from kullback.estimators.auto import estimate_kl
 from kullback.estimators.estimate import Estimate
+from kullback.estimators.mutual_information import estimate_mutual_information
 
-__all__ = ["Estimate", "estimate_kl"]
+__all__ = ["Estimate", "estimate_kl", "estimate_mutual_information"]

@@ -11,7 +11,7 @@ from torch.distributions import Distribution
 from kullback._core.errors import InputTypeError, InputValueError, explain_problem
 from kullback.estimators.counts import counts_kl, counts_of_draws, table_of
 from kullback.estimators.estimate import Estimate
-from kullback.estimators.inputs import matrix
+from kullback.estimators.inputs import matrix, two_sides
 from kullback.estimators.monte_carlo import estimate_by_draws
 from kullback.estimators.nearest_neighbours import neighbours_against_density, neighbours_between_samples
 from kullback.estimators.ratio import ratio_between_samples
@@ -100,7 +100,7 @@ def _of_samples(p: Samples, q: Samples, name: str, common: dict[str, Any], optio
         chosen = "dirichlet" if name == "auto" else name
         found = counts_kl(counts_of_draws(p.tensor, q.tensor), method=chosen, **common, **options)
         return _because(found, name, "integers: draws counted by value; floats are read as continuous")
-    dimension = 1 if p.tensor.dim() == 1 else p.tensor.shape[1]
+    dimension = two_sides(p, q).x.shape[1]
     few = dimension <= _MAX_NEIGHBOUR_DIMENSION
     if name == "ratio" or (name == "auto" and not options and not few):
         _check(name, _FOR_SAMPLES, options, ())

@@ -104,7 +104,7 @@ def neighbours_against_density(
             )
         )
     terms = statistic(x, offsets)
-    stderr = _subsampled(statistic, x, offsets, seeded(generator), paired=True)
+    stderr = subsampling_error(statistic, x, offsets, seeded(generator), paired=True)
     diagnostics: dict[str, object] = {"dimension": x.shape[1], "k": neighbours}
     warnings = []
     if x.shape[1] >= 3:
@@ -160,20 +160,25 @@ def _entropy_terms(x: Tensor, k: int) -> Tensor:
     log_unit_ball = d / 2 * math.log(math.pi) - math.lgamma(d / 2 + 1)
     k = min(k, n - 1)
     return (
-        float(torch.digamma(torch.tensor(float(k))))
+        float(torch.digamma(torch.tensor(float(k), dtype=torch.float64)))
         - math.log(n - 1)
         - log_unit_ball
         - d * search(x).kth(x, k + 1).log()
     )
 
 
-def subsampling_error(statistic: Statistic, x: Tensor, y: Tensor, random: np.random.Generator) -> float:
-    """Standard error of the mean of the terms, from subsamples of both sides."""
-    return _subsampled(statistic, x, y, random, paired=False)
+def subsampling_error(
+    statistic: Statistic, x: Tensor, y: Tensor, random: np.random.Generator, *, paired: bool = False
+) -> float:
+    """Standard error of the mean of the terms, from their spread over subsamples of size b, scaled by √(b/(n − b)).
 
-
-def _subsampled(statistic: Statistic, x: Tensor, y: Tensor, random: np.random.Generator, *, paired: bool) -> float:
-    """The spread over subsamples of a share b/n of either side, scaled by √(b/(n − b))."""
+    Args:
+        statistic: The terms as a function of both sides.
+        x: Draws of p.
+        y: Draws of q, or whatever belongs to the rows of x if they are paired.
+        random: Chooses the rows.
+        paired: Whether both sides are subsampled by the same rows.
+    """
     n, m = len(x), len(y)
     share = max(min(n, m) ** (-1 / 3), 3 / n, 0.0 if paired else 3 / m)
     if share > 0.75:

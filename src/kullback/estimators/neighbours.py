@@ -44,12 +44,14 @@ class Search(Protocol):
         """How many points are strictly closer than the radius; where it is 0, how many are equal."""
 
 
-def search(points: Tensor) -> Search:
-    """The fastest search for these points."""
+def search(points: Tensor, *, norm: float = 2.0) -> Search:
+    """The fastest search for these points; norm is 2 for Euclidean distances, inf for the largest coordinate."""
     if points.shape[1] == 1:
         return _Sorted(points)
     tree = _tree_class() if points.shape[1] <= _MAX_TREE_DIMENSION else None
-    return _Matrix(points) if tree is None else _Tree(points, tree)
+    if tree is not None:
+        return _Tree(points, tree, norm)
+    return _Matrix(points) if norm == 2 else _LargestCoordinate(points)
 
 
 def kth_distances(x: Tensor, y: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -61,7 +63,7 @@ def joint_balls(x: Tensor, y: Tensor, k: int) -> Balls:
     """The balls around every x_i that hold k points of either side."""
     among_x, among_y = search(x), search(y)
     radius = torch.maximum(among_x.kth(x, min(k + 1, len(x))), among_y.kth(x, min(k, len(y))))
-    return Balls(radius, among_x.count(x, radius) - 1, among_y.count(x, radius))
+    return Balls(radius, among_x.count(x, radius).double() - 1, among_y.count(x, radius).double())
 
 
 def _tree_class() -> Any:
@@ -96,15 +98,15 @@ class _Sorted:
 
 
 class _Tree:
-    def __init__(self, points: Tensor, tree: Any) -> None:
-        self._tree = tree(points.numpy())
+    def __init__(self, points: Tensor, tree: Any, norm: float) -> None:
+        self._tree, self._norm = tree(points.numpy()), norm
 
     def kth(self, queries: Tensor, k: int) -> Tensor:
-        return torch.from_numpy(self._tree.query(queries.numpy(), [k])[0][:, 0])
+        return torch.from_numpy(self._tree.query(queries.numpy(), [k], p=self._norm)[0][:, 0])
 
     def count(self, queries: Tensor, radius: Tensor) -> Tensor:
         inner = (radius * _INSIDE).numpy()
-        return torch.from_numpy(self._tree.query_ball_point(queries.numpy(), inner, return_length=True))
+        return torch.from_numpy(self._tree.query_ball_point(queries.numpy(), inner, p=self._norm, return_length=True))
 
 
 class _Matrix:
@@ -130,3 +132,10 @@ class _Matrix:
     def count(self, queries: Tensor, radius: Tensor) -> Tensor:
         limit = (radius * _INSIDE).square().unsqueeze(1)
         return torch.cat([(self._squared(queries[rows]) <= limit[rows]).sum(1) for rows in self._chunks(queries)])
+
+
+class _LargestCoordinate(_Matrix):
+    """The same interface for the norm max |a_j − b_j|; squares of it, so that the rest is shared."""
+
+    def _squared(self, queries: Tensor) -> Tensor:
+        return torch.cdist(queries - self._center, self._points, p=torch.inf).square_()
