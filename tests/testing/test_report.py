@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -11,7 +13,25 @@ from kullback.testing import Finding, Report, check_divergence
 
 def test_the_public_names_are_sorted_and_complete():
     assert testing.__all__ == sorted(testing.__all__)
-    assert set(testing.__all__) == {"Divergence", "Finding", "Report", "check_divergence", "check_pair", "torch_kl_div"}
+    assert {"Divergence", "Finding", "Report", "check_divergence", "check_pair", "torch_kl_div"} < set(testing.__all__)
+
+
+def test_failures_of_one_cause_share_a_line_and_a_scalar_is_told_about_returns():
+    def scalar(p, q):
+        return torch.nn.functional.kl_div(q.log_softmax(-1), p.softmax(-1), reduction="batchmean")
+
+    lines = str(check_divergence(scalar, only=["value", "never_negative", "zero_in_q"])).splitlines()
+    assert "returns='mean'" in lines[1]
+    assert lines[2].strip() == "and 2 more alike: never_negative, zero_in_q"
+    assert check_divergence(scalar, returns="batchmean", only=["value"]).ok
+
+
+def test_numbers_have_enough_digits_to_differ():
+    def nearly(p, q):
+        return (p.softmax(-1) * (p.log_softmax(-1) - q.log_softmax(-1))).sum(-1) * (1 + 1e-9)
+
+    expected, got = re.search(r"expected (\S+), got (\S+)", str(check_divergence(nearly, only="value"))).groups()
+    assert expected != got
 
 
 def test_a_report_of_a_naive_loss_reads_well():

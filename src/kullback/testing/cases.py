@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from kullback.testing.convention import Subject
-from kullback.testing.exact import significant
+from kullback.testing.exact import expected_got
 from kullback.testing.runner import Problem
 
 INF = math.inf
@@ -71,6 +71,6 @@ def compare_values(s: Subject, got: Tensor, p: Tensor, q: Tensor, note: str = ""
         error = abs(value - exact)
         allowed = rtol * abs(exact) + 1.5 * slack
         if not error <= allowed or math.isinf(exact):
-            message = f"expected {significant(exact)}, got {significant(value)}{note}"
+            message = expected_got(exact, value) + note
             badness = error / abs(exact) if exact and math.isfinite(error) else INF
             yield Problem(message, s.show(p[i], q[i]), value, exact, badness)

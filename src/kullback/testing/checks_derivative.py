@@ -18,7 +18,7 @@ from kullback.testing import oracle
 from kullback.testing.cases import INF, ordinary_logits, with_zeros
 from kullback.testing.checks_edge import ZERO_IN_BOTH, ZERO_IN_P, ZERO_IN_Q
 from kullback.testing.convention import Subject
-from kullback.testing.exact import significant
+from kullback.testing.exact import expected_got, significant
 from kullback.testing.runner import Battery, NotApplicable, Problem
 
 DERIVATIVES: Battery[Subject] = Battery()
@@ -89,7 +89,7 @@ def mismatch(what: str, got: list[float], expected: list[float], case: str, rtol
         return
     ratio = {round(a / b, 6) for a, b in zip(got, expected, strict=True) if b}
     factor = f", {ratio.pop():g} times as much" if len(ratio) == 1 and ratio != {1.0} else ""
-    message = f"{what}: expected {_list(expected)}, got {_list(got)}{factor}"
+    message = f"{what}: {expected_got(expected, got)}{factor}"
     yield Problem(message, case, got, expected, error / scale if scale and math.isfinite(error) else INF)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from kullback.testing.cases import compare_rows, compare_values, ordinary, with_zeros
 from kullback.testing.convention import Subject
-from kullback.testing.exact import significant
+from kullback.testing.exact import expected_got, significant
 from kullback.testing.runner import Battery, NotApplicable, Problem
 
 EDGES: Battery[Subject] = Battery()
@@ -81,7 +81,7 @@ def _compare_batch(s: Subject, p: Tensor, q: Tensor, row_p: Tensor, row_q: Tenso
         return
     error = (got.detach() - expected).abs() - s.rtol[got.dtype] * expected.abs() - 1.5 * sum(slack)
     if not bool((error <= 0).all()):
-        yield Problem(f"expected {_list(expected)}, got {_list(got)}{_ratio(got, expected)}", where, got, expected)
+        yield Problem(expected_got(_numbers(expected), _numbers(got)) + _ratio(got, expected), where, got, expected)
 
 
 def _ratio(got: Tensor, expected: Tensor) -> str:
@@ -90,6 +90,11 @@ def _ratio(got: Tensor, expected: Tensor) -> str:
     if constant and significant(ratio[0]) != "1":
         return f", {significant(ratio[0])} times as much"
     return ""
+
+
+def _numbers(values: Tensor) -> float | list[float]:
+    numbers: list[float] = values.detach().double().flatten().tolist()
+    return numbers[0] if values.dim() == 0 else numbers
 
 
 def _list(values: Tensor) -> str:

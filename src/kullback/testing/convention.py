@@ -100,7 +100,12 @@ class Subject:
         if self.returns == "rows":
             result = self.call(p, q)
             if result.shape != p.shape[:-1]:
-                raise ValueError(f"one value a row has shape {tuple(p.shape[:-1])}, got {tuple(result.shape)}")
+                hint = (
+                    "; for a function that returns one number write returns='mean', 'batchmean' or 'sum'"
+                    if result.dim() == 0
+                    else ""
+                )
+                raise ValueError(f"one value a row has shape {tuple(p.shape[:-1])}, got {tuple(result.shape)}{hint}")
             return result
         if self.returns == "pointwise":
             result = self.call(p, q)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from kullback.testing.checks_transform import compiled_by, load_transforms
-from kullback.testing.exact import significant
+from kullback.testing.exact import expected_got, significant
 from kullback.testing.pair_subject import Example, PairSubject, weights, without_validation
 from kullback.testing.runner import Battery, NotApplicable, Problem
 
@@ -124,7 +124,7 @@ def double_backward(s: PairSubject) -> Iterator[Problem]:
         got = _slope(along, 0.0, 2) or 0.0
         if not _agree(s, got, expected, abs(first)):
             what = f"second derivative in {s.names[index]}"
-            message = f"{what}: expected {significant(expected)}, got {significant(got)}"
+            message = f"{what}: {expected_got(expected, got)}"
             yield Problem(message, s.last_inputs(), got, expected, abs(got - expected))
 
 
@@ -155,7 +155,7 @@ def jvp(s: PairSubject) -> Iterator[Problem]:
         with without_validation():
             got = torch.func.jvp(along, (zero,), (one,))[1]
         if math.isfinite(expected) and not _agree(s, got.item(), expected, 0.0):
-            message = f"jvp in {s.names[index]}: expected {significant(expected)}, got {significant(got)}"
+            message = f"jvp in {s.names[index]}: {expected_got(expected, got)}"
             yield Problem(message, s.last_inputs(), got, expected)
 
 

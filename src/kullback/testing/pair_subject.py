@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from kullback._core.errors import InputTypeError
-from kullback.testing.exact import significant
+from kullback.testing.exact import expected_got
 from kullback.testing.pair_oracle import exact_kl
 from kullback.testing.pair_parameters import parameters
 from kullback.testing.runner import Problem
@@ -81,7 +81,7 @@ class PairSubject:
         if got == expected or (abs(got - expected) <= allowed and got >= 0 and math.isfinite(expected)):
             return
         badness = abs(got - expected) / abs(expected) if expected and math.isfinite(got - expected) else math.inf
-        message = f"expected {significant(expected)}, got {significant(got)}{note}"
+        message = expected_got(expected, got) + note
         yield Problem(message, self._last, got, expected, badness)
 
     def cast(self, example: Example, dtype: torch.dtype) -> Example:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+_NUMBER = re.compile(r"-?\d[\d.e+-]*|\bnan\b|-?\binf\b")
 _MARK = {True: "✓", False: "✗", None: "·"}
 
 
@@ -38,6 +40,19 @@ class Finding:
         if self.passed:
             return line
         return f"{line}: {self.message}" + (f" — {self.reproducer}" if self.reproducer else "")
+
+
+def _by_cause(failures: tuple[Finding, ...]) -> list[str]:
+    """One line a cause: failures whose messages differ in their numbers only share the line of the first."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in failures:
+        groups.setdefault(_NUMBER.sub("#", finding.message), []).append(finding)
+    lines = []
+    for first, *others in groups.values():
+        lines.append(str(first))
+        if others:
+            lines.append(f"    and {len(others)} more alike: {', '.join(finding.check for finding in others)}")
+    return lines
 
 
 @dataclass(frozen=True)
@@ -94,7 +109,8 @@ class Report:
 
     def __str__(self) -> str:
         lines = [self._headline()]
-        lines += [f"  {finding}" for finding in (*self.failures, *self.not_applicable)]
+        lines += [f"  {line}" for line in _by_cause(self.failures)]
+        lines += [f"  {finding}" for finding in self.not_applicable]
         lines += [f"  ! warned: {text}" for text in self.warnings]
         return "\n".join(lines)
 
