@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 import kullback as kb
 from kullback import Logits, Probs, parallel
-from kullback.losses import distillation
+from kullback.losses import distillation, linear_distillation, topk_distillation, topk_teacher
 from kullback.parallel.parity import cases, shard_sizes
 
 CLASSES = 23
@@ -62,6 +62,9 @@ def quick(rank, ranks, folder):
         values(rank, place, FUNCTIONS[1:], {name: cases(CLASSES)[name] for name in ("nearly equal", "large logits")})
         options(place)
         losses(place)
+        labelled(place)
+        sparse(place)
+        heads(rank, place)
         refusals(rank, place)
         p, q = (t[:, place] for t in cases(CLASSES)["ordinary"])
         if rank == 0:
@@ -74,7 +77,17 @@ def quick(rank, ranks, folder):
 
 def full(rank, ranks, folder):
     place = join(rank, ranks, folder)
-    report(rank, folder, lambda: (values(rank, place, FUNCTIONS, cases(CLASSES)), losses(place), refusals(rank, place)))
+
+    def work():
+        values(rank, place, FUNCTIONS, cases(CLASSES))
+        losses(place)
+        labelled(place)
+        sparse(place)
+        heads(rank, place)
+        refusals(rank, place)
+        distributed_tensors(ranks)
+
+    report(rank, folder, work)
     dist.destroy_process_group()
 
 
@@ -150,6 +163,89 @@ def losses(place):
         assert torch.allclose(loss, expected, rtol=1e-5), options
         (gradient,), (wanted,) = torch.autograd.grad(loss, local), torch.autograd.grad(expected, whole)
         assert torch.allclose(gradient, wanted[:, place], rtol=1e-4, atol=1e-7), options
+
+
+def distributed_tensors(ranks):
+    """Logits as a DTensor that is sharded over its classes, by torch's own rule."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import DTensor, Shard, distribute_tensor
+
+    mesh = init_device_mesh("cpu", (ranks,))
+    p, q = cases(CLASSES)["ordinary"]
+    whole = q.clone().requires_grad_()
+    sharded_q = distribute_tensor(q, mesh, [Shard(1)]).requires_grad_()
+    rows = parallel.kl(Logits(distribute_tensor(p, mesh, [Shard(1)])), Logits(sharded_q))
+    expected = kb.kl(Logits(p), Logits(whole))
+    assert torch.allclose(rows, expected, rtol=1e-5)
+    rows.sum().backward()
+    expected.sum().backward()
+    assert isinstance(sharded_q.grad, DTensor)
+    assert torch.allclose(sharded_q.grad.full_tensor(), whole.grad, rtol=1e-4, atol=1e-6)
+    by_rows = distribute_tensor(p, mesh, [Shard(0)])
+    refused(lambda: parallel.kl(Logits(by_rows), Logits(by_rows)), "sharded over one dimension")
+
+
+LABELS = torch.tensor([2, 20, -100, 7])
+
+
+def labelled(place):
+    """The mix with cross-entropy; one class is certain, one label lies on each rank."""
+    student, teacher = cases(CLASSES)["ordinary"]
+    student = torch.where(torch.arange(CLASSES) == 20, student + 40.0, student)
+    for options in ({}, {"temperature": 2.0, "t_squared": True, "mask": torch.tensor([True, True, True, False])}):
+        local, whole = student[:, place].clone().requires_grad_(), student.clone().requires_grad_()
+        rows = distillation(
+            local, teacher[:, place], labels=LABELS, group=dist.group.WORLD, reduction="none", **options
+        )
+        expected = distillation(whole, teacher, labels=LABELS, reduction="none", **options)
+        agree((rows, local), (expected, whole), place, options)
+    wrong = LABELS.clone()
+    wrong[0] = CLASSES
+    refused(
+        lambda: distillation(local, teacher[:, place], labels=wrong, group=dist.group.WORLD), "not one of the classes"
+    )
+
+
+def sparse(place):
+    student, teacher = cases(CLASSES)["ordinary"]
+    stored = topk_teacher(teacher, 5)
+    ids = stored.ids.clone()
+    ids[0, 4] = -1
+    for options in ({}, {"tail": "renormalize"}, {"tail": "drop"}, {"divergence": "js", "temperature": 2.0}):
+        local, whole = student[:, place].clone().requires_grad_(), student.clone().requires_grad_()
+        rows = topk_distillation(local, stored.log_probs, ids, reduction="none", group=dist.group.WORLD, **options)
+        expected = topk_distillation(whole, stored.log_probs, ids, reduction="none", **options)
+        agree((rows, local), (expected, whole), place, options)
+
+
+def heads(rank, place):
+    generator = torch.Generator().manual_seed(3)
+    hidden, other = torch.randn(2, 4, 6, generator=generator)
+    weight, bias = torch.randn(CLASSES, 6, generator=generator), torch.randn(CLASSES, generator=generator)
+    for options in (
+        {},
+        {"reduction": "none", "divergence": "js"},
+        {"labels": LABELS, "chunk_tokens": 3, "logit_softcap": 5.0},
+    ):
+        whole = [t.clone().requires_grad_() for t in (hidden, weight, bias)]
+        local = [t.clone().requires_grad_() for t in (hidden, weight[place], bias[place])]
+        expected = linear_distillation(whole[0], whole[1], other, weight * 0.9, student_bias=whole[2], **options)
+        found = linear_distillation(
+            local[0], local[1], other, weight[place] * 0.9, student_bias=local[2], group=dist.group.WORLD, **options
+        )
+        assert torch.allclose(found, expected, rtol=1e-5), options
+        # The loss is on one rank; the others multiply it by zero.
+        gradients = torch.autograd.grad(found.sum() * (rank == 0), local)
+        wanted = torch.autograd.grad(expected.sum(), whole)
+        for gradient, right in zip(gradients, (wanted[0], wanted[1][place], wanted[2][place]), strict=True):
+            assert torch.allclose(gradient, right, rtol=1e-4, atol=1e-6), (options, gradient, right)
+
+
+def agree(local, whole, place, about):
+    assert local[0].dtype == whole[0].dtype
+    assert torch.allclose(local[0], whole[0], rtol=1e-5, atol=0), (about, local[0], whole[0])
+    (gradient,), (wanted,) = (torch.autograd.grad(rows.sum(), logits) for rows, logits in (local, whole))
+    assert torch.allclose(gradient, wanted[:, place], rtol=1e-4, atol=1e-6), (about, gradient, wanted[:, place])
 
 
 def refusals(rank, place):

@@ -75,11 +75,16 @@ class Head(NamedTuple):
 
 
 class HeadGradients:
-    """Sums of gradients over chunks, in the working dtype."""
+    """Sums of gradients over chunks, in the working dtype.
 
-    def __init__(self, head: Head, needs: tuple[bool, bool, bool]) -> None:
-        self.head, self.needs, work = head, needs, head.work_dtype
-        self.hidden = torch.empty_like(head.hidden) if needs[0] else None
+    Where the weight is a shard, the hidden states are the same on every rank of the group, and so is their gradient:
+    what each rank's classes contribute is summed over the ranks at the end.
+    """
+
+    def __init__(self, head: Head, needs: tuple[bool, bool, bool], group: Any = None) -> None:
+        self.head, self.group, work = head, group, head.work_dtype
+        hidden_dtype = head.hidden.dtype if group is None else work
+        self.hidden = torch.empty_like(head.hidden, dtype=hidden_dtype) if needs[0] else None
         self.weight = torch.zeros_like(head.weight, dtype=work) if needs[1] else None
         self.bias = torch.zeros_like(head.bias, dtype=work) if needs[2] and head.bias is not None else None
 
@@ -96,6 +101,10 @@ class HeadGradients:
     def scaled(self, factor: Tensor) -> list[Tensor | None]:
         """The gradients to hidden, weight and bias times a number, in the dtypes of the tensors; used up by this."""
         found: list[Tensor | None] = []
+        if self.group is not None and self.hidden is not None:
+            from kullback.parallel.peers import Peers
+
+            Peers(self.group).sum(self.hidden)
         for total, tensor in zip((self.hidden, self.weight, self.bias), self.head.tensors, strict=True):
             if total is None or tensor is None:
                 found.append(None)

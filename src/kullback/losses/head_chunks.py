@@ -85,8 +85,8 @@ class _Totals:
 
     def __init__(self, chunks: Chunks, needs: Sequence[bool]) -> None:
         self.chunks = chunks
-        self.student = HeadGradients(chunks.student, (needs[0], needs[1], needs[2]))
-        self.teacher = HeadGradients(chunks.teacher, (needs[3], needs[4], needs[5]))
+        self.student = HeadGradients(chunks.student, (needs[0], needs[1], needs[2]), chunks.loss.group)
+        self.teacher = HeadGradients(chunks.teacher, (needs[3], needs[4], needs[5]), chunks.loss.group)
         self.needs = any(needs[:3]), any(needs[3:])
 
     def add(self, part: slice, factors: Tensor, log: Details | None = None) -> Tensor:
@@ -137,6 +137,10 @@ class ReducedLoss(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """The gradients to the six tensors."""
         tensors, needs = ctx.saved_tensors, ctx.needs_input_grad[4:]
+        if ctx.chunks.loss.group is not None:
+            from kullback.parallel.shard_rows import replicated_gradient
+
+            grad = replicated_gradient(grad, ctx.chunks.loss.group)
         if _followed(grad):
             found = _whole_gradients(ctx.chunks, tensors, needs, grad * ctx.factors)
         elif ctx.totals is not None:

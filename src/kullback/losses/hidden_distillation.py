@@ -12,12 +12,12 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from kullback._core.errors import ShapeError, explain_problem
+from kullback._core.errors import InputValueError, ShapeError, explain_problem
 from kullback._core.reduction import Reduction
 from kullback.kernels.levels import tracer_active, transform_active
 from kullback.losses.head import Head, check_head, each_model
 from kullback.losses.head_chunks import Chunks, Details, ReducedLoss, TokenLosses, token_losses, whole_logits
-from kullback.losses.logit_distillation import check_align, refuse_sizes
+from kullback.losses.logit_distillation import check_align, refuse_align, refuse_sizes, whole_vocabulary
 from kullback.losses.row_divergence import DivergenceName, choose_divergence
 from kullback.losses.token_loss import TokenLoss
 from kullback.losses.token_reduction import (
@@ -70,6 +70,7 @@ def linear_distillation(
     teacher_gradient: bool = False,
     chunk_tokens: int | None = None,
     details: bool = False,
+    group: Any = None,
 ) -> Any:
     """`distillation` of logits that never exist as a whole: hidden states and head weights in, loss out.
 
@@ -105,6 +106,9 @@ def linear_distillation(
         teacher_gradient: Whether gradients go to the teacher's tensors too.
         chunk_tokens: How many tokens are in a chunk; chosen from the number of features unless given.
         details: Also return the divergence and both entropies of every token, from the same pass.
+        group: A `torch.distributed` group whose ranks hold the weights and biases in shards, the same classes of both
+            models on a rank: hidden states and labels are then the same on every rank, and so are the loss and the
+            gradient to the hidden states, which is summed over the ranks here. Not with `align` or `details`.
 
     Returns:
         The loss, or a `LinearDistillation` with `details`.
@@ -135,10 +139,14 @@ def linear_distillation(
         check_temperature(temperature),
         t_squared,
         check_label_weight(labels, label_weight),
+        group,
     )
+    if group is not None:
+        refuse_align(align)
+        _refuse_details(details)
     classes = _shared_classes(student_weight.shape[0], teacher_weight.shape[0], align)
     if labels is not None:
-        check_labels(labels, batch, classes)
+        check_labels(labels, batch, whole_vocabulary(student_weight.t(), group) if group is not None else classes)
         mask = labels != IGNORED_LABEL if mask is None else mask
     reduce = TokenReduction(mask, weight, denominator, reduction)
     reduce.check(batch)
@@ -191,6 +199,18 @@ def _shared_classes(student: int, teacher: int, align: object) -> int:
     if student != teacher and align is None:
         refuse_sizes(student, teacher)
     return min(student, teacher)
+
+
+def _refuse_details(details: bool) -> None:
+    if details:
+        raise InputValueError(
+            explain_problem(
+                "Entropies of a sharded vocabulary are not computed.",
+                got="details=True together with group=",
+                expected="details=False",
+                instead='reduction="none" for the loss of every token',
+            )
+        )
 
 
 def _head(hidden: Tensor, weight: Tensor, bias: Tensor | None, classes: int) -> Head:

@@ -77,7 +77,8 @@ def distillation(
             vocabularies of different sizes.
         teacher_gradient: Whether a gradient goes to the teacher; it is detached otherwise.
         group: A `torch.distributed` group whose ranks hold the vocabulary in shards: the logits are then those of this
-            rank's classes, and the loss is the same on every rank. Not with `labels` or `align`.
+            rank's classes, the labels those of the whole vocabulary, and the loss is the same on every rank.
+            Not with `align`.
 
     Returns:
         float64 where an input is float64, else float32.
@@ -106,21 +107,20 @@ def distillation(
         check_temperature(temperature),
         t_squared,
         check_label_weight(labels, label_weight),
+        group,
     )
     teacher = teacher_logits if teacher_gradient else teacher_logits.detach()
     student, teacher = _aligned(student_logits, teacher, align)
     batch = batch_shape(student, teacher)
     if labels is not None:
-        check_labels(labels, batch, student.shape[-1])
+        check_labels(labels, batch, whole_vocabulary(student, group))
         mask = labels != IGNORED_LABEL if mask is None else mask
     reduce = TokenReduction(mask, weight, denominator, reduction)
     reduce.check(batch)
     keep = None if mask is None else mask.expand(batch)
     if group is not None:
-        _check_group_options(labels, align)
-        rows = loss.divergence.shard_rows(loss.scaled(student), loss.scaled(teacher), keep, group)
-        rows = rows.to(result_dtype(student, teacher))
-        return reduce.apply(rows * temperature**2 if t_squared else rows)
+        refuse_align(align)
+        return reduce.apply(loss.rows(student, teacher, keep, labels).to(result_dtype(student, teacher)))
 
     def check() -> None:
         check_rows(student, "Logits", "student_logits", True, keep=keep)
@@ -149,20 +149,26 @@ def check_logits(name: str, logits: Any) -> None:
         )
 
 
-def _check_group_options(labels: Tensor | None, align: object) -> None:
-    for name, value, instead in (
-        ("labels", labels, "a vocabulary-parallel cross-entropy, added to the loss"),
-        ("align", align, "shards of vocabularies that agree"),
-    ):
-        if value is not None:
-            raise InputValueError(
-                explain_problem(
-                    f"{name} of a sharded vocabulary are not supported.",
-                    got=f"{name}= together with group=",
-                    expected=f"{name}=None",
-                    instead=instead,
-                )
+def whole_vocabulary(classes_last: Tensor, group: Any) -> int:
+    """The number of classes, of all ranks where there is a group."""
+    if group is None:
+        return classes_last.shape[-1]
+    from kullback.parallel.shard_classes import vocabulary_size
+
+    return vocabulary_size(classes_last, group)
+
+
+def refuse_align(align: object) -> None:
+    """Refuse to align vocabularies of which each rank has a shard."""
+    if align is not None:
+        raise InputValueError(
+            explain_problem(
+                "Sharded vocabularies are not aligned.",
+                got="align= together with group=",
+                expected="align=None",
+                instead="cut the last classes off before the vocabulary is sharded",
             )
+        )
 
 
 def check_align(align: object) -> None:

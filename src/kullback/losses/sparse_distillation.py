@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from kullback._core.errors import InputTypeError, InputValueError, ShapeError, explain_problem
+from kullback._core.errors import InputValueError, explain_problem
 from kullback._core.reduction import Reduction
 from kullback.kernels.levels import is_batch_of_gradients, tracer_active, transform_active
 from kullback.losses.logit_distillation import check_logits
 from kullback.losses.row_divergence import DivergenceName, choose_divergence
+from kullback.losses.sparse_arguments import Tail, check_sparse, check_tail
 from kullback.losses.token_reduction import TokenReduction, check_temperature
-from kullback.tensors.frame import values_hidden
 
-Tail = Literal["bucket", "renormalize", "drop", "sampled"]
 _CHUNK_ELEMENTS = 1 << 21
-_SUM_TOLERANCE = 1e-2  # log-probabilities stored in half precision sum to 1 within this
 
 
 class SparseTeacher(NamedTuple):
@@ -94,6 +92,7 @@ def topk_distillation(
     weight: Tensor | float | None = None,
     denominator: Tensor | float | None = None,
     reduction: Reduction = "mean",
+    group: Any = None,
 ) -> Tensor:
     """Distillation from the k classes of every token that were stored of a teacher.
 
@@ -124,6 +123,9 @@ def topk_distillation(
         weight: A number per token.
         denominator: What the sum is divided by instead of the number of tokens that are left.
         reduction: `"mean"`, `"sum"` or `"none"`.
+        group: A `torch.distributed` group whose ranks hold the student's vocabulary in shards: `student_logits` are
+            then those of this rank's classes, everything else is the same on every rank, and ids count the classes of
+            all ranks in their order. Not with `tail="sampled"`.
 
     Example:
         >>> import torch
@@ -141,8 +143,9 @@ def topk_distillation(
     """
     temperature = check_temperature(temperature)
     chosen = choose_divergence(divergence, beta, alpha)
-    _check_tail(tail, divergence)
-    batch = _check_sparse(student_logits, teacher_log_probs, teacher_ids, log_tail, repeats=tail == "sampled")
+    check_tail(tail, divergence, group)
+    sampled = tail == "sampled"
+    batch = check_sparse(student_logits, teacher_log_probs, teacher_ids, log_tail, repeats=sampled, group=group)
     reduce = TokenReduction(mask, weight, denominator, reduction)
     reduce.check(batch)
     keep = None if mask is None else mask.expand(batch)
@@ -152,11 +155,11 @@ def topk_distillation(
         log_p = torch.where(keep.unsqueeze(-1), log_p, -math.log(student.shape[-1]))
         ids = torch.where(keep.unsqueeze(-1), ids, torch.arange(ids.shape[-1], device=ids.device))
     log_p = torch.where(ids < 0, -math.inf, log_p)
-    if tail == "sampled":
+    if sampled:
         log_q = _picked(_wide(student) / temperature, ids) - torch.logsumexp(_wide(student) / temperature, -1, True)
         rows = (log_p - log_q).mean(-1)
     else:
-        grouped = coarse_logits(student, ids, temperature)
+        grouped = coarse_logits(student, ids, temperature, group)
         if tail == "bucket":
             other = _log_rest(log_p, log_tail, keep)
             rows = chosen.rows(grouped, torch.cat([log_p, other.unsqueeze(-1)], -1), keep)
@@ -196,7 +199,7 @@ def topk_kl_bounds(
         True
     """
     temperature = check_temperature(temperature)
-    batch = _check_sparse(student_logits, teacher_log_probs, teacher_ids, log_tail, repeats=False)
+    batch = check_sparse(student_logits, teacher_log_probs, teacher_ids, log_tail, repeats=False)
     log_p = torch.where(teacher_ids < 0, -math.inf, _wide(teacher_log_probs.detach()).double())
     rest = _log_rest(log_p, log_tail, None)
     student = _wide(student_logits.detach()).double() / temperature
@@ -218,8 +221,12 @@ def _kept(tensor: Tensor) -> torch.dtype:
     return torch.float64 if tensor.dtype == torch.float64 else torch.float32
 
 
-def coarse_logits(logits: Tensor, ids: Tensor, temperature: float) -> Tensor:
+def coarse_logits(logits: Tensor, ids: Tensor, temperature: float, group: Any = None) -> Tensor:
     """Logits of k classes and of all others together: softmax of these k + 1 numbers sums the other probabilities."""
+    if group is not None:
+        from kullback.parallel.shard_classes import shard_coarse_logits
+
+        return shard_coarse_logits(logits, ids, temperature, group)
     work = _wide(logits)
     if torch.compiler.is_compiling() or transform_active() or tracer_active():
         return _coarse(work / temperature, ids)
@@ -299,99 +306,3 @@ def _log_rest(log_p: Tensor, log_tail: Tensor | None, keep: Tensor | None) -> Te
         safe = torch.where(inside, total, -1.0)
         rest = torch.where(inside, torch.log(-torch.expm1(safe)), -math.inf).to(log_p.dtype)
     return rest if keep is None else torch.where(keep, rest, 0.0)
-
-
-def _check_tail(tail: object, divergence: object) -> None:
-    if tail not in get_args(Tail):
-        raise InputValueError(
-            explain_problem(
-                "Unknown tail.", got=f"tail={tail!r}", expected=", ".join(repr(known) for known in get_args(Tail))
-            )
-        )
-    allowed = {"drop": ("forward", "reverse"), "sampled": ("forward",)}.get(str(tail))
-    if allowed is not None and divergence not in allowed:
-        raise InputValueError(
-            explain_problem(
-                f"tail={tail!r} is defined for some divergences only.",
-                got=f"divergence={divergence!r}",
-                expected=" or ".join(map(repr, allowed)),
-                instead='tail="bucket" for every divergence',
-            )
-        )
-
-
-def _check_sparse(student: Any, log_probs: Any, ids: Any, log_tail: Any, *, repeats: bool) -> torch.Size:
-    check_logits("student_logits", student)
-    check_logits("teacher_log_probs", log_probs)
-    if not isinstance(ids, Tensor) or ids.is_floating_point() or ids.dtype == torch.bool:
-        raise InputTypeError(
-            explain_problem(
-                "teacher_ids are class indices.",
-                got=f"a tensor of {ids.dtype}" if isinstance(ids, Tensor) else type(ids).__name__,
-                expected="an integer tensor of the shape of teacher_log_probs",
-                instead="topk_distillation(student_logits, teacher_log_probs, teacher_ids), in this order",
-            )
-        )
-    batch = student.shape[:-1]
-    if ids.shape != log_probs.shape or ids.shape[:-1] != batch:
-        raise ShapeError(
-            explain_problem(
-                "Student and teacher do not have the same tokens.",
-                got=f"student_logits {tuple(student.shape)}, teacher_log_probs {tuple(log_probs.shape)}, "
-                f"teacher_ids {tuple(ids.shape)}",
-                expected="(..., vocabulary), (..., k) and (..., k)",
-            )
-        )
-    if log_tail is not None and (not isinstance(log_tail, Tensor) or log_tail.shape != batch):
-        raise ShapeError(
-            explain_problem(
-                "log_tail has one number per token.",
-                got=f"shape {tuple(log_tail.shape)}" if isinstance(log_tail, Tensor) else type(log_tail).__name__,
-                expected=f"a tensor of shape {tuple(batch)}",
-            )
-        )
-    if not values_hidden() and ids.device.type == "cpu" and ids.numel() > 0:
-        _check_ids(ids, student.shape[-1], repeats=repeats)
-        if not repeats:
-            _check_sum(log_probs)
-    return torch.Size(batch)
-
-
-def _check_ids(ids: Tensor, classes: int, *, repeats: bool) -> None:
-    wrong = (ids < -1) | (ids >= classes)
-    if bool(wrong.any()):
-        index = tuple(wrong.nonzero()[0].tolist())
-        raise InputValueError(
-            explain_problem(
-                "A teacher id is not one of the student's classes.",
-                got=f"teacher_ids[{', '.join(map(str, index))}] = {int(ids[index])}",
-                expected=f"0 to {classes - 1}, or -1 for an empty slot",
-            )
-        )
-    ordered = ids.sort(-1).values
-    twice = (ordered[..., 1:] == ordered[..., :-1]) & (ordered[..., 1:] >= 0)
-    if not repeats and bool(twice.any()):
-        index = tuple(twice.nonzero()[0].tolist())
-        raise InputValueError(
-            explain_problem(
-                "A class stands twice in one token.",
-                got=f"id {int(ordered[..., 1:][index])} in token {index[:-1]}",
-                expected="k different classes",
-                instead='tail="sampled" for draws with repetition',
-            )
-        )
-
-
-def _check_sum(log_probs: Tensor) -> None:
-    total = torch.logsumexp(log_probs.double(), -1)
-    wrong = total > _SUM_TOLERANCE
-    if bool(wrong.any()):
-        index = tuple(wrong.nonzero()[0].tolist())
-        raise InputValueError(
-            explain_problem(
-                "The teacher's k classes have more than the whole probability.",
-                got=f"a sum of {float(total[index].exp()):.6g} in token {index}",
-                expected="log-probabilities in the whole vocabulary",
-                instead="topk_teacher(teacher_logits, k), or teacher_logits.log_softmax(-1) before topk",
-            )
-        )

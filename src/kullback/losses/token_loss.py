@@ -30,12 +30,14 @@ class TokenLoss(NamedTuple):
         temperature: T, which divides the logits of both sides in D and not in CE.
         t_squared: Whether D is multiplied by T².
         label_weight: λ.
+        group: The ranks that hold the vocabulary in shards; None where this process has all of it.
     """
 
     divergence: RowDivergence
     temperature: float
     t_squared: bool
     label_weight: float
+    group: Any = None
 
     @property
     def plain(self) -> bool:
@@ -58,12 +60,16 @@ class TokenLoss(NamedTuple):
         self, student: Tensor, teacher: Tensor, keep: Tensor | None, check: Callable[[], None] | None = None
     ) -> Tensor:
         """The divergence of every row at the temperature, times T² if that is asked for."""
-        rows = self.divergence.rows(self.scaled(student), self.scaled(teacher), keep, check)
+        sides = self.scaled(student), self.scaled(teacher)
+        if self.group is None:
+            rows = self.divergence.rows(*sides, keep, check)
+        else:
+            rows = self.divergence.shard_rows(*sides, keep, self.group)
         return rows * self.temperature**2 if self.t_squared and self.temperature != 1.0 else rows
 
     def with_labels(self, rows: Tensor, student: Tensor, labels: Tensor, keep: Tensor | None) -> Tensor:
         """The loss of every row from its divergence."""
-        return self.mix(rows, label_rows(student, labels, keep))
+        return self.mix(rows, label_rows(student, labels, keep, self.group))
 
     def mix(self, divergence: Tensor, cross_entropy: Tensor) -> Tensor:
         """The weighted sum of the two terms; a term of weight zero is left out even where it is infinite."""
@@ -88,12 +94,16 @@ class TokenLoss(NamedTuple):
         return work / self.temperature
 
 
-def label_rows(student: Tensor, labels: Tensor, keep: Tensor | None) -> Tensor:
+def label_rows(student: Tensor, labels: Tensor, keep: Tensor | None, group: Any = None) -> Tensor:
     """Cross-entropy with class indices per row; 0 where the label is -100 or the row is not kept."""
     if keep is not None:
         student = torch.where(keep.unsqueeze(-1), student, 0.0)
         labels = torch.where(keep, labels, IGNORED_LABEL)
     work = student if student.dtype == torch.float64 else student.float()
+    if group is not None:
+        from kullback.parallel.shard_classes import shard_label_rows
+
+        return torch.where(labels == IGNORED_LABEL, 0.0, shard_label_rows(work, labels, group).to(work.dtype))
     log_probs = torch.log_softmax(work, -1)
     picked = log_probs.gather(-1, labels.long().clamp(min=0).unsqueeze(-1)).squeeze(-1)
     return torch.where(labels == IGNORED_LABEL, 0.0, -picked)

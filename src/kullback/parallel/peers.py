@@ -40,6 +40,19 @@ class Peers:
 
         return dist.get_world_size(self.group)
 
+    @property
+    def rank(self) -> int:
+        """Which of them this process is."""
+        import torch.distributed as dist
+
+        return dist.get_rank(self.group)
+
+    def sizes(self, mine: int, device: torch.device) -> list[int]:
+        """A number of every rank, in the order of the ranks; one all-reduce."""
+        found = torch.zeros(self.size, dtype=torch.int64, device=device)
+        found[self.rank] = mine
+        return [int(size) for size in self.sum(found).tolist()]
+
     def sum(self, tensor: Tensor) -> Tensor:
         """The sum over ranks, in place."""
         return self._reduce(tensor, "SUM")

@@ -99,6 +99,27 @@ def shared_gradient(grad: Tensor, peers: Peers) -> Tensor:
     return torch.where(found[0] >= found[1], found[0], -found[1])
 
 
+def replicated_gradient(grad: Tensor, group: Any) -> Tensor:
+    """`shared_gradient` of a group; first derivatives only."""
+    if torch.is_grad_enabled():
+        raise InputValueError(
+            explain_problem(
+                "The loss of a sharded vocabulary has first derivatives only.",
+                got="backward with create_graph=True",
+                expected="create_graph=False",
+            )
+        )
+    return shared_gradient(grad, Peers(group))
+
+
+def row_parts(rows: Tensor) -> Iterator[slice]:
+    """Rows that are worked on at a time."""
+    limit = _BLOCK_ELEMENTS.get(rows.device.type, _ACCELERATOR_BLOCK_ELEMENTS)
+    step = max(1, limit // max(1, rows.shape[1]))
+    for start in range(0, rows.shape[0], step):
+        yield slice(start, start + step)
+
+
 class _Run(NamedTuple):
     function: ShardFunction
     peers: Peers
@@ -106,10 +127,7 @@ class _Run(NamedTuple):
     work: torch.dtype
 
     def blocks(self, p: Tensor, q: Tensor) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        limit = _BLOCK_ELEMENTS.get(p.device.type, _ACCELERATOR_BLOCK_ELEMENTS)
-        step = max(1, limit // max(1, p.shape[1]))
-        for start in range(0, p.shape[0], step):
-            part = slice(start, start + step)
+        for part in row_parts(p):
             a, b = p[part].detach().to(self.work), q[part].detach().to(self.work)
             if self.keep is not None:
                 keep = self.keep[part].unsqueeze(-1)
