@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -25,6 +25,9 @@ kullback compare base.npy quantised.npy --as logits
 kullback compare base.safetensors q4.safetensors q8.safetensors --as logits --html report.html
 kullback compare base.npz:logits other.npz:logits --as logits --labels tokens.npy
 kullback compare base.npy other.npy --as logits --fail-over mean=0.05 --fail-over q99=1
+kullback compare ./model ./model-int8 --text corpus.txt --context 512
+kullback compare january.csv february.csv --fail-over drifted=0
+torchrun --nproc-per-node=4 -m kullback compare base.npy other.npy --as logits
 
 Exit status: 0, 2 usage, 3 a figure is over --fail-over, 130 interrupted.
 """
@@ -39,6 +42,7 @@ class Kind(str, Enum):
     LOG_PROBS = "log-probs"
     PROBS = "probs"
     COUNTS = "counts"
+    SAMPLES = "samples"
 
 
 class Align(str, Enum):
@@ -49,8 +53,8 @@ class Align(str, Enum):
 
 
 def command(  # noqa: PLR0917 - typer reads the parameters as options
-    base: Annotated[str, typer.Argument(help="What the others are measured against: .npy, .npz, .safetensors, …")],
-    others: Annotated[list[str], typer.Argument(metavar="OTHER...", help="One or several files of the same shape.")],
+    base: Annotated[str, typer.Argument(help="The reference: .npy, .npz, .safetensors, .csv, .parquet, a checkpoint.")],
+    others: Annotated[list[str], typer.Argument(metavar="OTHER...", help="One or several of the same kind.")],
     kind: Annotated[Kind | None, typer.Option("--as", help="What the numbers in the files are.")] = None,
     other_kind: Annotated[Kind | None, typer.Option("--other-as", help="What those of OTHER are, if not same.")] = None,
     labels: Annotated[
@@ -74,6 +78,18 @@ def command(  # noqa: PLR0917 - typer reads the parameters as options
         list[str] | None,
         typer.Option("--fail-over", metavar="NAME=X", help="Exit with 3 if mean, median, q99, max… is larger."),
     ] = None,
+    text: Annotated[
+        Path | None, typer.Option("--text", metavar="FILE", help="Run two checkpoints over this text.")
+    ] = None,
+    dtype: Annotated[str, typer.Option("--dtype", help="Of checkpoints: auto, float32, bfloat16, float16.")] = "auto",
+    context: Annotated[int, typer.Option("--context", metavar="N", help="Tokens of a window.", min=2)] = 512,
+    stride: Annotated[
+        int | None, typer.Option("--stride", metavar="N", help="Tokens between windows; N of each are scored.", min=1)
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option("--columns", metavar="LIST", help="Only these columns of tables.")
+    ] = None,
+    bins: Annotated[int, typer.Option("--bins", metavar="N", help="Bins of a column of numbers.", min=2)] = 10,
     resume: Annotated[
         Path | None, typer.Option("--resume", metavar="FILE", help="Save the state there, and continue from it.")
     ] = None,
@@ -89,15 +105,26 @@ def command(  # noqa: PLR0917 - typer reads the parameters as options
     standard errors, worst rows and findings. Files are read in chunks and may be larger than the memory.
     """
     del debug
+    from kullback.comparison.checkpoints import is_checkpoint
     from kullback.comparison.compare import prepare
+    from kullback.comparison.distributed import join_ranks, leave_ranks, merge_ranks, share_rows, world
     from kullback.comparison.measures import MEASURES
+    from kullback.comparison.tables import is_table
 
+    if kind is Kind.SAMPLES or is_table(base):
+        return _tables(base, others, columns, bins, limit, fail_over or [], json, html, plot, width)
     limits = parse_limits(fail_over or [])
+    known: Any = None
+    notes: list[str] = []
+    sources: list[Any] = [base, *others]
+    if text is not None or is_checkpoint(base):
+        sources, known, notes = _open_checkpoints(base, others, text, dtype, context, stride)
+    rank, size = world()
     job = prepare(
-        base,
-        others,
+        sources[0],
+        sources[1:],
         kind=None if kind is None else kind.value,
-        other_kind=None if other_kind is None else other_kind.value,
+        other_kind=None if other_kind is None else cast(Any, other_kind.value),
         labels=labels,
         documents=documents,
         measures=MEASURES if measures is None else measures.split(","),
@@ -107,15 +134,65 @@ def command(  # noqa: PLR0917 - typer reads the parameters as options
         limit=limit,
         worst=worst,
     )
-    known = _read_names(names, job.base.rows.shape[-1])
+    known = known or _read_names(names, job.base.rows.shape[-1])
+    if size > 1:
+        share_rows(job, rank, size)
+        resume = None if resume is None else resume.with_name(f"{resume.name}.{rank}-of-{size}")
+        join_ranks()
     interrupted = _run(job, resume)
-    result = job.result(known)
+    if size > 1:
+        if interrupted:
+            return _INTERRUPTED
+        merge_ranks(job, rank, size)
+        leave_ranks()
+    if resume is not None and not interrupted:
+        resume.unlink(missing_ok=True)
+    if rank:
+        return OK
+    result = job.result(known, notes)
     emit(result.page, result.to_dict, json=json, html=html, plot=plot, width=width)
     if interrupted:
         return _INTERRUPTED
-    if resume is not None:
-        resume.unlink(missing_ok=True)
     return judge(result.to_dict(), limits)
+
+
+def _open_checkpoints(  # noqa: PLR0917
+    base: str, others: list[str], text: Path | None, dtype: str, context: int, stride: int | None
+) -> tuple[list[Any], Any, list[str]]:
+    from kullback.comparison.checkpoints import open_checkpoints
+
+    if text is None:
+        raise InputValueError(
+            explain_problem("Checkpoints are compared on a text.", got="no --text", instead="--text corpus.txt")
+        )
+    first, rest, tokenizer, notes = open_checkpoints(base, others, text, dtype=dtype, context=context, stride=stride)
+    return [first, *rest], tokenizer, notes
+
+
+def _tables(  # noqa: PLR0917
+    base: str,
+    others: list[str],
+    columns: str | None,
+    bins: int,
+    limit: int | None,
+    fail_over: list[str],
+    json: bool,
+    html: Path | None,
+    plot: Path | None,
+    width: int | None,
+) -> int:
+    """Drift of tables, one other at a time."""
+    from kullback.comparison.drift import compare_tables
+
+    status = OK
+    for other in others:
+        result = compare_tables(
+            base, other, columns=None if columns is None else columns.split(","), bins=bins, limit=limit
+        )
+        emit(result.page, result.to_dict, json=json, html=html, plot=plot, width=width)
+        largest = {"kl": {**result.to_dict()["largest"], "mean": result.to_dict()["largest"]["kl"]}, "name": other}
+        status = max(status, judge({"others": [largest]}, parse_limits(fail_over)))
+    return status
 
 
 def _run(job: Job, resume: Path | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from kullback.tensors.views import Counts, Logits, LogProbs, Probs, View
 
 Kind = Literal["logits", "log-probs", "probs", "counts"]
 Align = Literal["pad", "truncate"]
-Source = View | str | Path
+Source = View | str | Path | Rows
 KINDS: dict[str, Callable[[Tensor], View]] = {
     "logits": Logits,
     "log-probs": LogProbs,
@@ -258,6 +258,8 @@ def open_side(source: Source, kind: str | None, role: str) -> Side:
         tensor = source.tensor.detach().movedim(source.dim, -1) if source.tensor.dim() else source.tensor.reshape(1)
         shaped = tensor if tensor.dim() > 1 else tensor.reshape(1, -1)
         return Side(TensorRows(role, shaped), lambda rows: source.with_tensor(rows, dim=-1))
+    if hasattr(source, "read") and hasattr(source, "labels"):  # logits that a model computes
+        return Side(cast(Rows, source), Logits)
     if not isinstance(source, str | Path):
         raise InputTypeError(
             explain_problem(
