@@ -28,6 +28,9 @@ from kullback.losses.token_reduction import (
     check_temperature,
 )
 
+# Each chunk reads and writes the gradient of the weight once: with fewer tokens that costs more than the products.
+CHUNK_TOKENS = 256
+
 
 class LinearDistillation(NamedTuple):
     """What `linear_distillation` gives with `details=True`; everything but the loss is without history.
@@ -68,7 +71,7 @@ def linear_distillation(
     label_weight: float | None = None,
     align: Literal["truncate"] | None = None,
     teacher_gradient: bool = False,
-    chunk_tokens: int | None = None,
+    chunk_tokens: int = CHUNK_TOKENS,
     details: bool = False,
     group: Any = None,
 ) -> Any:
@@ -104,7 +107,7 @@ def linear_distillation(
         label_weight: The share of the cross-entropy with the labels.
         align: `"truncate"` drops the classes that only one vocabulary has.
         teacher_gradient: Whether gradients go to the teacher's tensors too.
-        chunk_tokens: How many tokens are in a chunk; chosen from the number of features unless given.
+        chunk_tokens: How many tokens are in a chunk: time against temporary memory.
         details: Also return the divergence and both entropies of every token, from the same pass.
         group: A `torch.distributed` group whose ranks hold the weights and biases in shards, the same classes of both
             models on a rank: hidden states and labels are then the same on every rank, and so are the loss and the
@@ -169,7 +172,7 @@ def linear_distillation(
         teacher,
         keep,
         None if labels is None else labels.reshape(-1),
-        _chunk_size(student, chunk_tokens),
+        _check_chunk(chunk_tokens),
     )
     with torch.autocast(student_hidden.device.type, enabled=False):
         return _linear_loss(chunks, reduce, batch, details)
@@ -223,14 +226,11 @@ def _without_masked(head: Head, keep: Tensor) -> Head:
     return head._replace(hidden=torch.where(keep.unsqueeze(-1), head.hidden, 0.0))
 
 
-def _chunk_size(head: Head, chunk_tokens: int | None) -> int:
-    """Tokens whose logits, three times over, are less than a third of the weight: the gradient is as large as that."""
-    if chunk_tokens is not None:
-        if isinstance(chunk_tokens, bool) or not isinstance(chunk_tokens, int) or chunk_tokens < 1:
-            raise ShapeError(
-                explain_problem(
-                    "A chunk has at least one token.", got=f"chunk_tokens={chunk_tokens!r}", expected="an integer >= 1"
-                )
+def _check_chunk(chunk_tokens: object) -> int:
+    if isinstance(chunk_tokens, bool) or not isinstance(chunk_tokens, int) or chunk_tokens < 1:
+        raise ShapeError(
+            explain_problem(
+                "A chunk has at least one token.", got=f"chunk_tokens={chunk_tokens!r}", expected="an integer >= 1"
             )
-        return chunk_tokens
-    return min(max(head.weight.shape[1] * 3 // 32, 64), 1024)
+        )
+    return chunk_tokens
