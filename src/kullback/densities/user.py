@@ -65,11 +65,6 @@ def _log_unit(coordinate: Coordinate) -> Tensor:
     return coordinate.log_unit
 
 
-def has_support(distribution: Distribution) -> bool:
-    """Whether a class says that it lives on an interval of reals or of integers."""
-    return not distribution.event_shape and _support(distribution) is not None
-
-
 def _support(distribution: Distribution) -> _Support | None:
     try:
         constraint = distribution.support
@@ -185,7 +180,9 @@ def _is_regular(element: Tensor, each: int) -> bool:
 
 def read_user(distribution: Distribution, shape: torch.Size) -> Reading | None:
     """The reading of a class with `log_prob` and `support`; None if the support is no interval."""
-    support = None if distribution.event_shape else _support(distribution)
+    if distribution.event_shape or type(distribution).log_prob is Distribution.log_prob:
+        return None
+    support = _support(distribution)
     if support is None:
         return None
     asked = _Asked(distribution, support, shape)
