@@ -16,7 +16,7 @@ import typer
 
 from kullback import __version__
 from kullback._core.errors import KullbackError, NoRouteError
-from kullback.cli import compare, estimate, explain, lint, pairs, status
+from kullback.cli import compare, estimate, explain, fit, lint, pairs, status
 from kullback.cli.options import INTERNAL, NO_ROUTE, OK, USAGE, Debug, one_line, write_any_encoding
 
 _EPILOG = """Examples:
@@ -44,6 +44,7 @@ def build_app() -> typer.Typer:
     app.callback(epilog=_EPILOG)(_main_options)
     app.command("estimate", epilog=estimate.EPILOG)(estimate.command)
     app.command("explain", epilog=explain.EPILOG)(explain.command)
+    app.command("fit", epilog=fit.EPILOG)(fit.command)
     app.command("lint", epilog=lint.EPILOG)(lint.command)
     app.command("compare", epilog=compare.EPILOG)(compare.command)
     app.command("pairs", epilog=pairs.EPILOG)(pairs.command)

@@ -13,11 +13,13 @@ from kullback._core.errors import NoRouteError
 from kullback.fit.families import Family
 from kullback.fit.gaussian_expectation import expected_log_ratio
 from kullback.fit.log_density import LogTarget, scan
+from kullback.fit.log_prob import log_prob
 from kullback.fit.nodes import is_discrete, log_weighted_points, normal_points, pilot_samples
 from kullback.fit.targets import Points
 from kullback.pairs import kl_method, kl_with_error
 
 _DRAWS = 1 << 15
+_ADAPTATIONS = 4
 _NEIGHBOURS = 3
 _MAX_NEIGHBOUR_SAMPLES = 4096  # all pairs of distances are held at once
 
@@ -54,7 +56,7 @@ def of_points(points: Points, q: Distribution) -> Divergence:
     x, w = points.x, points.w.expand(points.x.shape[:2])
     nan = torch.full((x.shape[1],), math.nan, dtype=torch.float64)
     with torch.no_grad():
-        log_q = q.log_prob(x)
+        log_q = log_prob(q, x)
         if is_discrete(q):
             value = torch.stack([_discrete(x[:, b], w[:, b], log_q[:, b]) for b in range(x.shape[1])])
             return Divergence(value, value.abs() * 1e-12, "frequencies")
@@ -150,23 +152,39 @@ def _log_integral(log_target: LogTarget, family: Family, proposal: Distribution)
 
 
 def _log_importance(log_target: LogTarget, proposal: Distribution, seed: int) -> tuple[float, float]:
+    """Importance sampling from a Student t whose mean and covariance are adapted to the target in a few rounds."""
     dim = log_target.event_shape[0]
-    draws = pilot_samples(proposal, 2048, seed + 2).reshape(-1, dim)
-    mean = draws.mean(0)
-    covariance = torch.cov(draws.mT).reshape(dim, dim)
     generator = torch.Generator().manual_seed(seed + 3)
-    # A Student t with 5 degrees of freedom around everything has heavier tails than most targets.
-    factor = torch.linalg.cholesky(2.0 * covariance + 1e-12 * torch.eye(dim))
-    n, df = _DRAWS, 5.0
-    z = torch.randn(n, dim, generator=generator, dtype=torch.float64)
-    chi = torch.randn(n, int(df), generator=generator, dtype=torch.float64).square().sum(-1)
-    x = mean + (z @ factor.mT) * (df / chi).sqrt()[:, None]
-    white = torch.linalg.solve_triangular(factor, (x - mean).mT, upper=False).square().sum(0)
-    log_q = (
-        math.lgamma((df + dim) / 2) - math.lgamma(df / 2) - 0.5 * dim * math.log(df * math.pi)
-        - factor.diagonal().log().sum() - 0.5 * (df + dim) * torch.log1p(white / df)
-    )  # fmt: skip
-    log_ratio = log_target(x) - log_q
-    value = log_ratio.logsumexp(0) - math.log(n)
+    draws = pilot_samples(proposal, 2048, seed + 2).reshape(-1, dim)
+    mean, covariance = draws.mean(0), 2.0 * torch.cov(draws.mT).reshape(dim, dim)
+    for _ in range(_ADAPTATIONS):
+        x, log_ratio = _student_draws(log_target, mean, covariance, _DRAWS // 8, generator)
+        w = log_ratio.softmax(0)
+        mean = w @ x
+        centred = x - mean
+        # Half of the old covariance stays: a few large weights may not shrink it.
+        covariance = 0.5 * covariance + 0.5 * centred.mT @ (w[:, None] * centred)
+    _, log_ratio = _student_draws(log_target, mean, 1.2 * covariance, _DRAWS, generator)
+    value = log_ratio.logsumexp(0) - math.log(_DRAWS)
     ratio = (log_ratio - value).exp()
-    return value.item(), (ratio.std() / math.sqrt(n)).item()
+    return value.item(), (ratio.std() / math.sqrt(_DRAWS)).item()
+
+
+def _student_draws(
+    log_target: LogTarget, mean: Tensor, covariance: Tensor, n: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Draws (n, d) of a Student t with 5 degrees of freedom, whose tails are heavy, and log f − log t at each."""
+    dim, df = len(mean), 5
+    factor = torch.linalg.cholesky(covariance + 1e-12 * torch.eye(dim, dtype=torch.float64))
+    z = torch.randn(n, dim, generator=generator, dtype=torch.float64)
+    chi2 = torch.randn(n, df, generator=generator, dtype=torch.float64).square().sum(-1)
+    white = z * (df / chi2).sqrt()[:, None]
+    x = mean + white @ factor.mT
+    log_density = (
+        math.lgamma((df + dim) / 2)
+        - math.lgamma(df / 2)
+        - 0.5 * dim * math.log(df * math.pi)
+        - factor.diagonal().log().sum()
+        - 0.5 * (df + dim) * torch.log1p(white.square().sum(-1) / df)
+    )
+    return x, log_target(x) - log_density

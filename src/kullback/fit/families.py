@@ -102,7 +102,7 @@ class Family:
     def __post_init__(self) -> None:
         if isinstance(self.base, str):
             name, components = _parse_name(self.base)
-            object.__setattr__(self, "base", _find_class(name) if name != "DiagonalNormal" else name)
+            object.__setattr__(self, "base", getattr(td, name) if name != "DiagonalNormal" else name)
             if components:
                 object.__setattr__(self, "components", components)
         elif not (isinstance(self.base, type) and issubclass(self.base, Distribution)):
@@ -237,12 +237,13 @@ class Coordinates:
         """The distributions at the points."""
         return self.family.construct(self.unpack(point))
 
-    def limit_at(self, point: Tensor) -> str:
-        """Words about parameters that have almost left for infinity, or nothing."""
+    def limit_at(self, point: Tensor) -> tuple[str, Tensor]:
+        """Words about parameters that have almost left for infinity, or nothing; and where they have."""
         for name, value in self.unpack(point.detach()).items() if self.family.is_torch_family() else ():
-            if (self.family.name, name) in _MAY_BE_INFINITE and bool((value > 1e-3 * _INFINITE).any()):
-                return f"{name} grows without end, and the limit is another family."
-        return ""
+            far = (value.reshape(len(value), -1) > 1e-3 * _INFINITE).any(-1)
+            if (self.family.name, name) in _MAY_BE_INFINITE and bool(far.any()):
+                return f"{name} grows without end, and the limit is another family.", far
+        return "", torch.zeros(point.shape[0], dtype=torch.bool, device=point.device)
 
     def is_member(self, point: Tensor) -> Tensor:
         """(B,): False where a parameter has left for infinity, where log-densities have no correct digits."""
@@ -274,7 +275,7 @@ def as_family(family: object, *, rank: int | None = None) -> Family:
 
 def family_names() -> list[str]:
     """The names of all families that this torch has, and "DiagonalNormal"."""
-    return [name for name in _PARAMETERS if name == "DiagonalNormal" or hasattr(td, name)]
+    return [name for name in _PARAMETERS if hasattr(td, name) or name == "DiagonalNormal"]
 
 
 def _free_kinds(family: Family) -> dict[str, str]:
@@ -314,11 +315,6 @@ def _parse_name(text: str) -> tuple[str, int]:
             )
         )
     return known[name.lower()], int(match.group(2) or 0)
-
-
-def _find_class(name: str) -> type[Distribution]:
-    found: type[Distribution] = getattr(td, name)
-    return found
 
 
 def _kinds_of_class(cls: type[Distribution]) -> dict[str, str]:

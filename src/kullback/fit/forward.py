@@ -20,6 +20,7 @@ from kullback.fit.known_moments import (
     refuse_support,
     with_ends,
 )
+from kullback.fit.log_prob import log_prob
 from kullback.fit.moments import Parameters, closed_form, covariance_of, is_iterated, mean_of, variance_of
 from kullback.fit.newton import Minimum, Objective, Search, minimise
 from kullback.fit.starts import mixture_starts, start_values
@@ -105,7 +106,7 @@ def negative_log_likelihood(coordinates: Coordinates, x: Tensor, w: Tensor) -> O
     """U ↦ −Σ wᵢ log q(xᵢ; u); differentiable in x and w too."""
 
     def objective(u: Tensor) -> Tensor:
-        log_q = coordinates.construct(u).log_prob(x)
+        log_q = log_prob(coordinates.construct(u), x)
         # A point without weight counts nothing, also where the density is zero.
         value = -torch.where(w > 0, w * torch.where(w > 0, log_q, 0.0), 0.0).sum(0)
         return torch.where(coordinates.is_member(u), value, torch.inf)
@@ -194,10 +195,11 @@ def _formula(family: Family, parameters: Parameters) -> Fitted:
 
 def _fitted_from(minimum: Minimum, coordinates: Coordinates, objective: Objective) -> Fitted:
     warnings = []
-    if not bool(minimum.converged.all()):
-        which = [] if minimum.converged.numel() == 1 else (~minimum.converged).nonzero().flatten().tolist()
+    limit, at_limit = coordinates.limit_at(minimum.point)
+    converged = minimum.converged & ~at_limit
+    if not bool(converged.all()):
+        which = [] if converged.numel() == 1 else (~converged).nonzero().flatten().tolist()
         where = f" for targets {which[:5]}" if which else ""
-        limit = coordinates.limit_at(minimum.point[~minimum.converged])
         warnings.append(
             f"No member of the family is nearest{where}: {limit}"
             if limit
@@ -207,7 +209,7 @@ def _fitted_from(minimum: Minimum, coordinates: Coordinates, objective: Objectiv
         coordinates.family,
         coordinates.unpack(minimum.point),
         coordinates,
-        minimum.converged,
+        converged,
         objective,
         minimum.iterations,
         minimum.history,

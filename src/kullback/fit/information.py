@@ -9,6 +9,7 @@ from torch import Tensor
 
 from kullback.fit.families import Coordinates
 from kullback.fit.forward import negative_log_likelihood
+from kullback.fit.log_prob import log_prob
 from kullback.fit.newton import derivatives
 from kullback.fit.targets import Points
 
@@ -81,7 +82,7 @@ class Uncertainty:
         """∂ log q(xᵢ)/∂u of shape (n, B, k): a gradient of a gradient that is linear in weights of the points."""
         u = self.optimum.detach().requires_grad_()
         weight = torch.ones(x.shape[:2], dtype=x.dtype).requires_grad_()
-        total = (weight * self.coordinates.construct(u).log_prob(x)).sum()
+        total = (weight * log_prob(self.coordinates.construct(u), x)).sum()
         (gradient,) = torch.autograd.grad(total, u, create_graph=True)
         columns = [
             torch.autograd.grad(gradient[:, j].sum(), weight, retain_graph=True)[0] for j in range(gradient.shape[1])

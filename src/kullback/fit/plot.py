@@ -169,6 +169,6 @@ def _draw_plane(ax: Any, projection: Projection, fits: list[tuple[str, Distribut
             log_q = each.log_prob(grid)
         peak = float(log_q.max())
         # The contours of a normal distribution at one and two standard deviations.
-        ax.contour(across, up, log_q, levels=[peak - 2.0, peak - 0.5], colors=color, linewidths=1.5)
+        ax.contour(across, up, log_q, levels=[peak - 2.0, peak - 0.5], colors=color, linewidths=1.5, linestyles="solid")
         ax.plot([], [], color=color, label=name)
     ax.legend(frameon=False, fontsize=9)

@@ -103,10 +103,10 @@ def _objective(coordinates: Coordinates, log_target: LogTarget, certified: Objec
     family = coordinates.family
     if family.event_dim == 0:
         return _univariate_objective(coordinates, log_target)
-    if family.is_gaussian:
-        return gaussian_objective(coordinates, log_target)
     if certified is not None:
         return certified
+    if family.is_gaussian:
+        return gaussian_objective(coordinates, log_target)
     raise NoRouteError(
         explain_problem(
             f"KL({family} ‖ target) has no formula, integral or nodes.",
