@@ -88,9 +88,18 @@ def test_the_95_percent_threshold_of_the_stability_index_for_ten_bins():
 
 
 def test_equal_distributions_keep_zero_in_the_interval():
-    estimate = estimate_kl(Counts(torch.tensor([100, 110, 95])), Counts(torch.tensor([102, 105, 99])))
+    estimate = estimate_kl(
+        Counts(torch.tensor([100, 110, 95])), Counts(torch.tensor([102, 105, 99])), method="dirichlet"
+    )
     assert estimate.low == 0
     assert estimate.diagnostics["g_p_value"] > 0.05
+
+
+def test_the_method_follows_the_counts_per_category():
+    many, few = torch.tensor([100, 110, 95]), torch.tensor([3, 1, 2])
+    assert estimate_kl(Counts(many), Counts(many)).method == "zhang-grabchak"
+    assert estimate_kl(Counts(many), Counts(few)).method.startswith("Dirichlet")
+    assert estimate_kl(Counts(many, smoothing=1.0), Counts(many, smoothing=1.0)).method.startswith("Dirichlet")
 
 
 def test_integer_samples_are_counted():

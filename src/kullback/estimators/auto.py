@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch.distributions import Distribution
 
 from kullback._core.errors import InputTypeError, InputValueError, explain_problem
-from kullback.estimators.counts import counts_kl, counts_of_draws, table_of
+from kullback.estimators.chunks import is_chunked, over_chunks
+from kullback.estimators.counts import Table, counts_kl, counts_of_draws, table_of
 from kullback.estimators.estimate import Estimate
 from kullback.estimators.inputs import matrix, two_sides
 from kullback.estimators.monte_carlo import estimate_by_draws
@@ -19,6 +21,7 @@ from kullback.pairs import kl_method, kl_with_error
 from kullback.tensors.views import Counts, Samples
 
 _FOR_SAMPLES = ("nearest-neighbours", "ratio")
+_LEAST_PER_CATEGORY = 20  # counts, on average, from which the bias of the z-estimator is far below its error
 _FOR_ONE_SAMPLE = ("nearest-neighbours",)
 _MAX_NEIGHBOUR_DIMENSION = 2  # above, their bias exceeds the interval
 _FOR_COUNTS = ("dirichlet", "zhang-grabchak", "plug-in")
@@ -26,8 +29,8 @@ _FOR_DISTRIBUTIONS = ("exact", "quasi-monte-carlo", "monte-carlo")
 
 
 def estimate_kl(
-    p: Samples | Counts | Distribution,
-    q: Samples | Counts | Distribution,
+    p: Samples | Counts | Distribution | Iterable[Samples] | Iterable[Counts],
+    q: Samples | Counts | Distribution | Iterable[Samples] | Iterable[Counts],
     *,
     method: str = "auto",
     confidence: float = 0.95,
@@ -43,11 +46,12 @@ def estimate_kl(
     | `Counts`, or `Samples` of integers | the same | `"dirichlet"`, `"zhang-grabchak"`, `"plug-in"` |
     | a Distribution | a Distribution | `"exact"`, `"quasi-monte-carlo"`, `"monte-carlo"` |
 
-    `method="auto"` takes the first that applies, and for two `Samples` what their dimension asks for;
+    `method="auto"` takes what the dimension of the draws or the number of counts per category asks for;
     `diagnostics["reason"]` says why.
 
     Args:
-        p: What the expectation is over.
+        p: What the expectation is over. A list or generator of `Samples` or `Counts` stands for chunks of data that
+            does not fit in memory: counts are added up, estimates of pairs of chunks averaged.
         q: What it is compared with.
         method: A name from the table, or "auto".
         confidence: Nominal coverage of the interval, between 0 and 1.
@@ -79,17 +83,30 @@ def estimate_kl(
         return _of_distributions(p, q, name, common, options)
     if isinstance(p, Counts) and isinstance(q, Counts):
         _check(name, _FOR_COUNTS, options, ("prior",))
-        chosen = "dirichlet" if name == "auto" else name
-        return _because(
-            counts_kl(table_of(p, q), method=chosen, **common, **options), name, "counts: posterior with interval"
-        )
+        return _of_counts(table_of(p, q), name, common, options)
     if isinstance(p, Samples) and isinstance(q, Samples):
         return _of_samples(p, q, name, common, options)
     if isinstance(p, Samples) and isinstance(q, Distribution):
         _check(name, _FOR_ONE_SAMPLE, options, ("k",))
         found = neighbours_against_density(p, q, **common, **options)
         return _because(found, name, "draws against a known density")
+    if is_chunked(p) and is_chunked(q):
+
+        def of_pair(first: Any, second: Any) -> Estimate:
+            return estimate_kl(first, second, method=method, **common, **options)
+
+        return over_chunks(p, q, of_pair, float(confidence))  # type: ignore[arg-type]
     raise InputTypeError(_explain_types(p, q))
+
+
+def _of_counts(table: Table, name: str, common: dict[str, Any], options: dict[str, Any]) -> Estimate:
+    plain = min(float(table.x.sum()), float(table.y.sum())) >= _LEAST_PER_CATEGORY * len(table.x)
+    plain = plain and not bool(((table.x > 0) & (table.y == 0)).any()) and not options
+    plain = plain and table.smoothing_x == table.smoothing_y == 0
+    chosen = ("zhang-grabchak" if plain else "dirichlet") if name == "auto" else name
+    found = counts_kl(table, method=chosen, **common, **options)
+    reason = "many counts per category" if plain else "few counts per category, unseen ones, or a prior"
+    return _because(found, name, reason)
 
 
 def _of_samples(p: Samples, q: Samples, name: str, common: dict[str, Any], options: dict[str, Any]) -> Estimate:
@@ -97,9 +114,7 @@ def _of_samples(p: Samples, q: Samples, name: str, common: dict[str, Any], optio
     if name in _FOR_COUNTS or (name == "auto" and whole):
         _check(name, _FOR_COUNTS, options, ("prior",))
         matrix(p, "p"), matrix(q, "q")
-        chosen = "dirichlet" if name == "auto" else name
-        found = counts_kl(counts_of_draws(p.tensor, q.tensor), method=chosen, **common, **options)
-        return _because(found, name, "integers: draws counted by value; floats are read as continuous")
+        return _of_counts(counts_of_draws(p.tensor, q.tensor), name, common, options)
     dimension = two_sides(p, q).x.shape[1]
     few = dimension <= _MAX_NEIGHBOUR_DIMENSION
     if name == "ratio" or (name == "auto" and not options and not few):

@@ -349,14 +349,14 @@ def _no_route(p: Distribution, q: Distribution) -> str:
             f"No closed form, integral or series for KL({name_p} || {name_q}) over vectors.",
             got=f"p = {name_p}, q = {name_q}, events of shape {tuple(p.event_shape)}",
             expected="a pair whose divergence can be computed; of this one only bounds are known",
-            instead="kl_with_error(p, q) for an interval that contains it",
+            instead="estimate_kl(p, q) for an estimate with an error bar, kl_with_error(p, q) for bounds",
         )
     return explain_problem(
         f"No closed form, integral or series for KL({name_p} || {name_q}).",
         got=f"p = {_named(p)}, q = {_named(q)}",
         expected=f"with p = {name_p}, one of these q: {', '.join(covered) if covered else 'none is covered'}",
-        instead=f"@register_kl({name_p}, {name_q}) above your own formula, or "
-        "(p.log_prob(x) - q.log_prob(x)).mean() over x = p.sample((n,)) for an estimate",
+        instead="estimate_kl(p, q) for an estimate with an error bar, or "
+        f"@register_kl({name_p}, {name_q}) above your own formula",
     )
 
 

@@ -149,7 +149,7 @@ def _refuse_kind(name: str, argument: str, view: object) -> NoReturn:
             f"{name}() of samples is not exact: it has to be estimated.",
             f"{argument} is {view!r}",
             "Logits, LogProbs, Probs or Counts",
-            "Counts(torch.bincount(x, minlength=K)) for draws of class indices",
+            "estimate_kl(Samples(x), Samples(y)), or Counts(torch.bincount(x, minlength=K)) for draws of class indices",
         )
     if isinstance(view, torch.distributions.Distribution):
         _refuse(
