@@ -222,7 +222,7 @@ def _note_bias(
         errors.append(float(statistic(replica_x, replica_y).mean()))
     bias = (sum(errors) / len(errors) - float(kl_divergence(p, q))) * (a / n) ** min(2 / d, 1.0)
     diagnostics["dimension_bias"] = bias
-    if abs(bias) > stderr:
+    if abs(bias) > 0.7 * stderr:
         warnings.append(
             f"In {d} dimensions nearest neighbours are biased: on normals like these by {bias:+.2g}, "
             f"{abs(bias) / stderr if stderr else math.inf:.1f} standard errors. The interval does not include that."
