@@ -163,7 +163,8 @@ class KLAccumulator:
         infinite = numbers[np.isinf(found["kl"])].tolist()
         self.infinite_rows = sorted([*self.infinite_rows, *infinite])[:_MAX_LISTED]
         for at in self.worst.candidates(found["kl"], numbers):
-            self.worst.add(float(found["kl"][at]), int(numbers[at]), of_rows.top_terms(p, q, at, _MAX_LISTED))
+            both = (p.with_tensor(p.tensor[at : at + 1].clone()), q.with_tensor(q.tensor[at : at + 1].clone()))
+            self.worst.add(float(found["kl"][at]), int(numbers[at]), (), both)
         every = self.temperature_every
         for at in np.flatnonzero(numbers % every == 0).tolist() if every else []:
             part = [v.with_tensor(v.tensor[at : at + 1]) for v in (p, q)]

@@ -31,7 +31,8 @@ KINDS: dict[str, Callable[[Tensor], View]] = {
     "counts": Counts,
 }
 _CHUNK_BYTES = 1 << 24
-_TEMPERATURE_ROWS = 64
+# The temperature takes many passes over a row, so it looks at this many numbers and no more than 64 rows.
+_TEMPERATURE_NUMBERS, _TEMPERATURE_ROWS = 1 << 19, 64
 _MAX_BLOCK_ROWS = 512
 
 
@@ -230,7 +231,8 @@ def prepare(
         block_rows = lead[-1] if len(lead) > 1 else min(max(total // 20, 1), _MAX_BLOCK_ROWS)
     if labels is None:
         labels = getattr(first.rows, "labels", None)
-    every = max(-(-count // _TEMPERATURE_ROWS), 1) if set(measures) != {"kl"} else 0
+    sampled = min(max(_TEMPERATURE_NUMBERS // max(first.rows.shape[-1], 1), 4), _TEMPERATURE_ROWS)
+    every = max(-(-count // sampled), 1) if set(measures) != {"kl"} else 0
     accumulators = [
         KLAccumulator(
             measures=measures, top_k=top_k, block_rows=max(block_rows, 1), worst=worst, temperature_every=every

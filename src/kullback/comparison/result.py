@@ -311,7 +311,7 @@ def _result(name: str, accumulator: KLAccumulator) -> OtherResult:
         classes=accumulator.classes,
         measures=measures,
         temperature=temperature,
-        worst=list(accumulator.worst.rows),
+        worst=accumulator.worst.settled(),
         findings=find(accumulator, temperature),
         top_k=min(accumulator.top_k, accumulator.classes or accumulator.top_k),
         histogram=_histogram(summaries["kl"]),

@@ -7,7 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kullback.comparison.measures import Term
+from kullback.comparison.measures import Term, top_terms
+from kullback.tensors.views import View
+
+_MAX_TERMS = 8
 
 
 class WorstRow(NamedTuple):
@@ -24,6 +27,8 @@ class WorstRows:
     def __init__(self, number: int) -> None:
         self.number = number
         self.rows: list[WorstRow] = []
+        # The two rows themselves: most candidates are dropped again, so their terms are computed at the end.
+        self.pending: dict[int, tuple[View, View]] = {}
 
     def candidates(self, kl: np.ndarray, numbers: np.ndarray) -> list[int]:
         """Places of the rows of a chunk that would be among the worst."""
@@ -31,15 +36,28 @@ class WorstRows:
         full = len(self.rows) >= self.number
         return [int(at) for at in order if kl[at] > 0 and not (full and self.number and kl[at] < self.rows[-1].kl)]
 
-    def add(self, kl: float, row: int, terms: Sequence[Term]) -> None:
-        """Add a row, and drop the best one if there are too many."""
+    def add(self, kl: float, row: int, terms: Sequence[Term], views: tuple[View, View] | None = None) -> None:
+        """Add a row, with its terms or the views that give them, and drop the best one if there are too many."""
         self.rows.append(WorstRow(kl, row, terms))
+        if views is not None:
+            self.pending[row] = views
         self.rows.sort(key=lambda worst: (-worst.kl, worst.row))
+        for dropped in self.rows[self.number :]:
+            self.pending.pop(dropped.row, None)
         del self.rows[self.number :]
+
+    def settled(self) -> list[WorstRow]:
+        """The rows with their terms."""
+        for at, worst in enumerate(self.rows):
+            views = self.pending.pop(worst.row, None)
+            if views is not None:
+                self.rows[at] = worst._replace(terms=top_terms(views[0], views[1], 0, _MAX_TERMS))
+        return list(self.rows)
 
     def merge(self, other: WorstRows) -> None:
         """Add what others hold."""
-        for worst in other.rows:
+        self.settled()
+        for worst in other.settled():
             self.add(*worst)
 
     def state(self) -> list[Any]:
@@ -50,7 +68,7 @@ class WorstRows:
                 worst.row,
                 [[t.class_index, t.p.hex(), t.q.hex(), t.contribution.hex()] for t in worst.terms],
             ]
-            for worst in self.rows
+            for worst in self.settled()
         ]
 
     @classmethod
