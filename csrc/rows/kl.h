@@ -41,6 +41,54 @@ struct Centre {
         if constexpr (sizeof(T) == 4) return (u.high - high) + (u.low - low);
         else return (u.high - high) + ((u.low + missing) - low);
     }
+
+    // The same of a row of floats with what its rounding leaves.
+    Difference<Vector<T>> exact_log_ratio(Vector<T> a, Vector<T> b) const {
+        const Difference<Vector<T>> u = exact_difference(b, a), v = exact_difference(u.high, fill(high));
+        return exact_difference(v.high, -(v.low + (u.low - low)));
+    }
+};
+
+// A power of e by an exponent in two parts: a float exponent alone is off by 6e-8 of itself, which is what the power is off by.
+template <class T>
+struct Exponent {
+    Vector<T> high, low;
+
+    // e^(high + low) by a value of e^high.
+    Vector<T> of(Vector<T> power) const {
+        if constexpr (sizeof(T) == 8) return power;
+        else return power + power * low;
+    }
+};
+
+// A constant that multiplies log-ratios, in two parts of which the first has 12 bits.
+template <class T>
+class Factor {
+  public:
+    explicit Factor(double factor) : whole_(T(factor)), coarse_(T(upper_half(factor))), fine_(T(factor - double(coarse_))) {}
+
+    T value() const { return whole_; }
+
+    Exponent<T> times(const Centre<T>& centre, Vector<T> a, Vector<T> b, Vector<T> missing = Vector<T>{}) const {
+        if constexpr (sizeof(T) == 8) {
+            return {whole_ * centre.log_ratio(a, b, missing), Vector<T>{}};
+        } else {
+            const Difference<Vector<T>> v = centre.exact_log_ratio(a, b);
+            const Vector<T> upper = (FloatVector)((FloatBits)v.high & 0xfffff000u), product = whole_ * v.high;
+            const Vector<T> low = ((coarse_ * upper - product) + (coarse_ * (v.high - upper) + fine_ * v.high)) + whole_ * v.low;
+            // Beyond, a power is nothing or too much.
+            return {product, magnitude_of(product) < T(88) ? low : Vector<T>{}};
+        }
+    }
+
+  private:
+    static double upper_half(double x) {
+        int power = 0;
+        const double fraction = std::frexp(x, &power);
+        return std::ldexp(std::nearbyint(std::ldexp(fraction, 12)), power - 12);
+    }
+
+    T whole_, coarse_, fine_;
 };
 
 // Probabilities and log-ratios v of one row from its statistics.

@@ -28,7 +28,7 @@ inline Vector<T> expm1_of(Vector<T> z) {
     return z > T(0) ? -below.less_one / below.value : below.less_one;
 }
 
-// Beyond this exponent a term is off by more than its share in a row of floats, and about to overflow in a row of doubles.
+// Beyond this exponent a term of Y is off by more than its share in a row of floats, and about to overflow in a row of doubles.
 template <class T>
 inline constexpr T kLargestPower = T(sizeof(T) == 4 ? 8 : 600);
 
@@ -131,7 +131,7 @@ double log_of_power_sum(const RowPair<double>& row, double alpha, const RowStati
 }
 
 // L as the logarithm of sum p e^(g v), for rows of floats that are far apart: one exponential a class where those of p are kept. It is
-// off by about 1e-7 (1 + |g| + E_r |g v|). Below alpha = 1/2 the sides change places.
+// off by about 1e-7 (2 + |g|). Below alpha = 1/2 the sides change places.
 template <bool kKept>
 class DirectPower {
     using V = FloatVector;
@@ -142,7 +142,7 @@ class DirectPower {
           gap_({s.gap, s.gap_low}),
           scale_(fill(float(s.scale[turned_ ? 1 : 0]))),
           total_(s.total[turned_ ? 1 : 0]),
-          gamma_(float(turned_ ? -call.share : 1 - call.share)) {}
+          gamma_(turned_ ? -call.share : 1 - call.share) {}
 
     // Whether it is worth trying: for close sides L is about -alpha (1 - alpha) KL.
     static bool may_do(const RowsCall& call, const RowStatistics& s) {
@@ -154,28 +154,27 @@ class DirectPower {
         const Centre<float> centre = gap_;
         const V scale = scale_;
         const float *const base = turned_ ? b : a, *const kept_base = turned_ ? kept.q : kept.p;
-        const float gamma = gamma_;
+        const Factor<float> gamma = gamma_;
         V top = steepest_;
-        Accumulator<float> block, block_spread;
+        Accumulator<float> block;
         for (int64_t i = 0; i < padded; i += kGroup<float>) {
-            V sum{}, spread{};
+            V sum{};
 #pragma GCC unroll 4
             for (int j = 0; j < 4; ++j) {
                 const int64_t k = i + j * kCount;
-                const V power = gamma * centre.log_ratio_unless_tied(load_lanes(a + k), load_lanes(b + k));
+                const Exponent<float> power = gamma.times(centre, load_lanes(a + k), load_lanes(b + k));
                 const V weight = kKept ? load_lanes(kept_base + k) : scaled_exp<float>(load_lanes(base + k), scale);
-                const V term = weight * scaled_exp<float>(power, V{});
-                sum += term, spread += term * magnitude_of(power), top = larger(power, top);
+                sum += weight * power.of(scaled_exp<float>(power.high, V{})), top = larger(power.high, top);
             }
-            block.add(sum), block_spread.add(spread);
+            block.add(sum);
         }
-        sum_.add(block), spread_.add(block_spread), steepest_ = top;
+        sum_.add(block), steepest_ = top;
     }
 
     bool finish(const RowsCall& call, RowStatistics& s) const {
-        const double sum = sum_.total(), value = std::log(sum / total_);
+        const double value = std::log(sum_.total() / total_);
         if (!(largest_of<float>(steepest_) < 80)) return false;
-        const double error = 1e-7 * (1 + magnitude(double(gamma_)) + spread_.total() / sum);
+        const double error = 1e-7 * (2 + magnitude(double(gamma_.value())));
         // Of e^L it is the absolute error of L that counts.
         const double size = call.outer == int64_t(Outer::kExpm1) && value > 0.7 ? 0.7 : magnitude(value);
         if (!(error <= 1e-6 * size)) return false;
@@ -188,8 +187,8 @@ class DirectPower {
     Centre<float> gap_;
     V scale_, steepest_{};
     double total_;
-    float gamma_;
-    Accumulator<float> sum_{}, spread_{};
+    Factor<float> gamma_;
+    Accumulator<float> sum_{};
 };
 
 inline bool power_row_directly(const RowPair<float>& row, const RowsCall& call, RowStatistics& s) {
@@ -202,11 +201,16 @@ inline bool power_row_directly(const RowPair<float>& row, const RowsCall& call, 
 // One side of a vector of classes: log-weights, what makes probabilities of them, and z = log r/p.
 template <class T>
 struct PowerSide {
-    Vector<T> log_weight, scale, z;
+    Vector<T> log_weight, scale;
+    Exponent<T> z;
     T over;
 
     Vector<T> probability() const { return scaled_exp<T>(log_weight, scale) * over; }
 };
+
+// Beyond this z, p is too small to be told from r.
+template <class T>
+inline constexpr T kLargestRatio = T(sizeof(T) == 4 ? 40 : 600);
 
 // The entries r - p, and r/p - 1, of one side.
 template <class T>
@@ -216,13 +220,14 @@ struct PowerEntries {
 
 template <class T>
 inline PowerEntries<T> power_entries(const PowerSide<T>& p, const PowerSide<T>& q) {
-    const Vector<T> probability = p.probability(), relative = expm1_of<T>(p.z);
+    const Vector<T> probability = p.probability(), rounded = expm1_of<T>(p.z.high);
+    const Vector<T> relative = sizeof(T) == 8 ? rounded : rounded + (rounded + T(1)) * p.z.low;
     Vector<T> absolute = probability * relative;
     // Where p is far below r, or below the normal numbers, r is found from q if that is nearer.
-    const Mask<T> steep = p.z > kLargestPower<T>, nearer = steep & (q.z < p.z) & (q.z < kLargestPower<T>);
+    const Mask<T> steep = p.z.high > kLargestRatio<T>, nearer = steep & (q.z.high < p.z.high) & (q.z.high < kLargestRatio<T>);
     if (any(steep)) {
-        const Vector<T> from_p = scaled_exp<T>(p.log_weight + p.z, p.scale) * p.over;
-        const Vector<T> from_q = q.probability() * (expm1_of<T>(q.z) + T(1));
+        const Vector<T> from_p = scaled_exp<T>(p.log_weight + p.z.high, p.scale) * p.over;
+        const Vector<T> from_q = q.probability() * q.z.of(expm1_of<T>(q.z.high) + T(1));
         absolute = nearer ? from_q : steep ? from_p : absolute;
     }
     return {absolute, relative};
@@ -248,7 +253,7 @@ PowerBalances<T> power_gradient_pass(const RowPair<T>& row, const RowsCall& call
     const bool p_linear = call.sides[0].linear != 0, q_linear = call.sides[1].linear != 0;
     const double alpha = call.share;
     const Centre<T> centre_p(centres.p), centre_q(centres.q);
-    const T gamma = T(1 - alpha), minus_alpha = T(-alpha);
+    const Factor<T> gamma(1 - alpha), minus_alpha(-alpha);
     const V scale_p = fill(is.scale_p), scale_q = fill(is.scale_q);
     const T over_p = is.over_p, over_q = is.over_q;
     const T factor_p = T(alpha * grad), factor_q = T((1 - alpha) * grad);
@@ -258,23 +263,26 @@ PowerBalances<T> power_gradient_pass(const RowPair<T>& row, const RowsCall& call
         Entries<T> to;
         M in_p = ~M{}, in_q = ~M{};
         if constexpr (kHasMask) in_p = x > -kInfinity<T>, in_q = y > -kInfinity<T>;
-        V z_p = gamma * centre_p.log_ratio(x, y, missing), z_q = minus_alpha * centre_q.log_ratio(x, y, missing);
-        if constexpr (kHasMask) z_p = in_p & in_q ? z_p : V{}, z_q = in_p & in_q ? z_q : V{};
+        Exponent<T> z_p = gamma.times(centre_p, x, y, missing), z_q = minus_alpha.times(centre_q, x, y, missing);
+        if constexpr (kHasMask) {
+            const M shared = in_p & in_q;
+            z_p = {shared ? z_p.high : V{}, shared ? z_p.low : V{}}, z_q = {shared ? z_q.high : V{}, shared ? z_q.low : V{}};
+        }
         const PowerSide<T> of_p{x, scale_p, z_p, over_p}, of_q{y, scale_q, z_q, over_q};
         if constexpr (kToP) {
-            steepest = larger(z_p, steepest);
+            steepest = larger(z_p.high, steepest);
             const PowerEntries<T> of = power_entries<T>(of_p, of_q);
             V g = of.absolute, h = of.relative;
             if constexpr (kHasMask) {
                 // Without a class of q, or of both, r is 0 for g > 0; where p is 0 < q, it is so for g < 0. All else is infinite: 0.
-                h = in_p ? (in_q ? h : fill(T(-1))) : (in_q ? M(fill(gamma) < T(0)) : M(fill(gamma) > T(0))) ? fill(T(-1)) : V{};
+                h = in_p ? (in_q ? h : fill(T(-1))) : (in_q ? M(fill(gamma.value()) < T(0)) : M(fill(gamma.value()) > T(0))) ? fill(T(-1)) : V{};
                 g = in_p ? (in_q ? g : -scaled_exp<T>(x, scale_p) * over_p) : V{};
             }
             const V p = kClosed<T> ? scaled_exp<T>(x, scale_p) * over_p : V{};
             to.p = {g, p_linear ? (kHasMask ? (in_p ? h : V{}) : h) : g, (p_linear ? h * per_p : g) * factor_p, p > T(0.5) ? V{} : g};
         }
         if constexpr (kToQ) {
-            steepest = larger(z_q, steepest);
+            steepest = larger(z_q.high, steepest);
             const PowerEntries<T> of = power_entries<T>(of_q, of_p);
             V g = of.absolute, h = of.relative;
             if constexpr (kHasMask) {
@@ -286,7 +294,7 @@ PowerBalances<T> power_gradient_pass(const RowPair<T>& row, const RowsCall& call
         }
         return to;
     });
-    return {found, sizeof(T) == 4 && !(largest_of<T>(steepest) < kLargestPower<T>)};
+    return {found, sizeof(T) == 4 && !(largest_of<T>(steepest) < kLargestRatio<T>)};
 }
 
 // False for a row of floats that wants double.
@@ -307,8 +315,11 @@ bool power_gradient_row(const RowPair<T>& row, const RowsCall& call, const RowSt
             return false;
         }
         // Entries grow with the order times what the centres are off by.
-        const double strict = sizeof(T) == 8 ? 8 : 1;
-        const bool p_holds = !kToP || p.holds(strict * weight_p), q_holds = !kToQ || q.holds(strict * weight_q);
+        const auto holds = [](const Balance<T>& side, double weight) {
+            // An entry moves with r, which is at most p and the largest entry together.
+            return sizeof(T) == 8 ? side.holds(8 * weight) : side.holds(0.4 * (weight + side.largest()));
+        };
+        const bool p_holds = !kToP || holds(p, weight_p), q_holds = !kToQ || holds(q, weight_q);
         if ((p_holds && q_holds) || round == 3) {
             if constexpr (kClosed<T>) close_row<T, kHasMask, kToP, kToQ, true>(row, s, pass.of, T(grad), to_p, to_q, p_linear, q_linear, T(alpha), T(gamma));
             return true;
