@@ -30,16 +30,18 @@ _GRADIENTS = struct.Struct("=13q")
 _LARGEST = 96  # rows, as csrc/pairs/factors.h has it; beyond, LAPACK's blocks are quicker than one loop
 _KINDS = {"scale_tril": 0, "covariance_matrix": 1, "precision_matrix": 2}
 Compared = tuple[Tensor, Tensor]
+Parts = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 class FactorOp:
     """KL of two Gaussians from means and factors; returns it, and ‖W‖² without derivatives, in working precision.
 
     Args:
-        formula: The same in pure torch, for tensors in working precision: the meaning of the op.
+        formula: The same, W and y in pure torch, for tensors in working precision: the meaning of the op. It also
+            serves large matrices on processors whose native loops are slower than a BLAS.
     """
 
-    def __init__(self, formula: Callable[..., Compared]) -> None:
+    def __init__(self, formula: Callable[..., Parts]) -> None:
         self.formula = formula
         self.op = Op(
             "compare_factors",
@@ -65,7 +67,7 @@ class FactorOp:
         return compared
 
     def _reference(self, *tensors: Tensor) -> Compared:
-        return self.formula(*(t.to(work_dtype(t.device)) for t in tensors))
+        return self.formula(*(t.to(work_dtype(t.device)) for t in tensors))[:2]
 
     @staticmethod
     def _fake(loc_p: Tensor, lower_p: Tensor, loc_q: Tensor, lower_q: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -82,12 +84,19 @@ class FactorOp:
         """
         if not is_served(loc_p, lower_p, loc_q, lower_q):
             return None
+        if _is_for_blas(loc_p.shape[-1]):
+            wide = [t.detach().double() for t in (loc_p, lower_p, loc_q, lower_q)]
+            if traces is not None:
+                torch.stack([*_traces(wide[3]), *_traces(wide[1])], -1, out=traces)
+            return self.formula(*wide)[:2]
         value, square, _ = self._run(loc_p, lower_p, loc_q, lower_q, None, traces)
         return value, square
 
     def _forward(
         self, loc_p: Tensor, lower_p: Tensor, loc_q: Tensor, lower_q: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        if _is_for_blas(loc_p.shape[-1]):
+            return self.formula(*(t.detach().double() for t in (loc_p, lower_p, loc_q, lower_q)))
         w = lower_p.new_empty(lower_p.shape, dtype=torch.float64)
         value, square, y = self._run(loc_p, lower_p, loc_q, lower_q, w)
         return value, square, w, y
@@ -175,12 +184,27 @@ def are_well_conditioned(traces: Tensor, size: int) -> bool:
 
 
 def _is_well_conditioned(lower: Tensor) -> bool:
-    """The same of one LLᵀ: its trace is ‖L‖², that of the inverse E‖L⁻¹r‖², r random signs."""
-    size = lower.shape[-1]
-    signs = _signs(size).to(lower.dtype).expand(*lower.shape[:-1], _PROBES)
+    """The same of one LLᵀ."""
+    trace, of_inverse = _traces(lower)
+    return bool((trace * of_inverse < _CONDITION * lower.shape[-1] ** 2).all())
+
+
+def _traces(lower: Tensor) -> tuple[Tensor, Tensor]:
+    """Those of LLᵀ, ‖L‖², and of its inverse, about E‖L⁻¹r‖², r random signs."""
+    signs = _signs(lower.shape[-1]).to(lower.dtype).expand(*lower.shape[:-1], _PROBES)
     solved = torch.linalg.solve_triangular(lower, signs, upper=False)
     trace, of_inverse = (torch.linalg.vector_norm(x, dim=(-2, -1)).square() for x in (lower, solved))
-    return bool((trace * of_inverse < _CONDITION * _PROBES * size**2).all())
+    return trace, of_inverse / _PROBES
+
+
+@functools.cache
+def _is_wide() -> bool:
+    return _native.status().instruction_set == "avx512"
+
+
+def _is_for_blas(size: int) -> bool:
+    """Whether matrices of so many rows are compared sooner by a BLAS, which has a kernel for every processor."""
+    return size > _LARGEST and not _is_wide()
 
 
 @functools.cache

@@ -26,6 +26,7 @@ from kullback.pairs.relative_factor import (
     factor_difference,
     given,
     is_known,
+    log1p_gaps,
     lower_factor,
     relative_factor,
     stored_factor,
@@ -132,12 +133,15 @@ def _from_stored_factors(p: MultivariateNormal, q: MultivariateNormal, way: str)
     return value if traces is None or are_well_conditioned(traces, p.loc.shape[-1]) else None
 
 
-def _compare_factors(loc_p: Tensor, lower_p: Tensor, loc_q: Tensor, lower_q: Tensor) -> tuple[Tensor, Tensor]:
-    """The divergence from the factors as they are, and ‖W‖²."""
-    shift = torch.linalg.solve_triangular(lower_q, (loc_p - loc_q).unsqueeze(-1), upper=False)
+def _compare_factors(
+    loc_p: Tensor, lower_p: Tensor, loc_q: Tensor, lower_q: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The divergence from the factors as they are, ‖W‖², W and y."""
+    y = torch.linalg.solve_triangular(lower_q, (loc_p - loc_q).unsqueeze(-1), upper=False).squeeze(-1)
     w, log_diagonal = factor_difference(lower_p, lower_q)
-    value = 0.5 * (trace_minus_log_det(w, log_diagonal) + shift.square().sum((-2, -1)))
-    return value, w.detach().square().sum((-2, -1)).expand(value.shape)
+    square = w.square().sum((-2, -1))
+    value = 0.5 * (square + y.square().sum(-1)) + log1p_gaps(w, log_diagonal)
+    return value, square.detach().expand(value.shape), w, y
 
 
 compare_factors = FactorOp(_compare_factors)

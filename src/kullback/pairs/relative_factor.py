@@ -91,7 +91,10 @@ def factor_difference(lower_p: Tensor, lower_q: Tensor) -> tuple[Tensor, Tensor]
     A column of L_p on another scale than L_q's is solved for alone: in the difference one of them would be lost.
     """
     log_diagonal = _log_diagonals(lower_p, lower_q)
-    kept = (log_diagonal.detach().abs() < SCALES).to(lower_q.dtype)
+    alike = log_diagonal.detach().abs() < SCALES
+    if is_known(alike) and bool(alike.all()):
+        return solve_lower(lower_q, (lower_p - lower_q).tril()), log_diagonal
+    kept = alike.to(lower_q.dtype)
     found = solve_lower(lower_q, (lower_p - lower_q * kept.unsqueeze(-2)).tril())
     return found - torch.diag_embed(1 - kept), log_diagonal
 
@@ -164,8 +167,12 @@ def solve_lower(lower: Tensor, right: Tensor) -> Tensor:
 
 def trace_minus_log_det(w: Tensor, log_diagonal: Tensor) -> Tensor:
     """tr(Σ_q⁻¹Σ_p) − d − log det(Σ_q⁻¹Σ_p)."""
-    gap = _log1p_gap(w.diagonal(dim1=-2, dim2=-1), log_diagonal)
-    return w.square().sum((-2, -1)) + 2 * gap.sum(-1)
+    return w.square().sum((-2, -1)) + 2 * log1p_gaps(w, log_diagonal)
+
+
+def log1p_gaps(w: Tensor, log_diagonal: Tensor) -> Tensor:
+    """Σ[wᵢᵢ − log(1+wᵢᵢ)]."""
+    return _log1p_gap(w.diagonal(dim1=-2, dim2=-1), log_diagonal).sum(-1)
 
 
 def _log1p_gap(w: Tensor, log_m: Tensor) -> Tensor:
