@@ -7,7 +7,7 @@ import torch
 import torch.distributions as td
 
 from kullback import kl_divergence
-from kullback.kernels import native
+from kullback.kernels import factor_op, native
 from kullback.kernels.apart_op import compare_apart, factor_low_rank
 from kullback.kernels.factor_op import compare_matrices, matrix_gradients
 from kullback.kernels.low_rank_op import LowRank
@@ -264,3 +264,30 @@ def test_low_ranks_that_overflow_or_do_not_match_are_left_to_the_formula():
     torch.testing.assert_close(compare_low_rank(*wide), by_formula(*wide), rtol=1e-12, atol=0)
     ranks = [td.LowRankMultivariateNormal(*low_rank(seed, 3, 4, rank)) for seed, rank in ((0, 2), (5, 3))]
     assert bool((kl_divergence(*ranks) > 0).all())
+
+
+@pytest.mark.parametrize("kind", ["scale_tril", "covariance_matrix"])
+def test_large_matrices_on_processors_without_wide_vectors(kind, monkeypatch):
+    monkeypatch.setattr(factor_op, "_is_wide", lambda: False)
+    monkeypatch.setattr(factor_op, "_LARGEST", 8)
+    p, q = (given(kind, definite(seed, 3, 11)).contiguous() for seed in (0, 1))
+    tensors = [draw(2, 3, 11), p, draw(3, 3, 11), q]
+
+    def divergence(*leaves, of=kl_divergence):
+        laws = (td.MultivariateNormal(leaves[i], **{kind: leaves[i + 1]}, validate_args=False) for i in (0, 2))
+        return of(*laws)
+
+    def lower(gradients):  # entries above the diagonal of a factor are no parameters
+        return [g.tril() if g.dim() == 3 and kind == "scale_tril" else g for g in gradients]
+
+    wanted = divergence(*tensors, of=td.kl_divergence)
+    torch.testing.assert_close(divergence(*tensors), wanted, rtol=1e-12, atol=0)
+    assert divergence(*tensors[:2], *tensors[:2]).tolist() == [0.0] * 3
+    leaves = [t.requires_grad_() for t in tensors]
+    both = []
+    for of in (kl_divergence, td.kl_divergence):
+        first = lower(torch.autograd.grad(divergence(*leaves, of=of).sum(), leaves, create_graph=True))
+        second = lower(torch.autograd.grad(sum(g.square().sum() for g in first), leaves))
+        both.append([*first, *second])
+    for found, expected in zip(*both, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-8)
