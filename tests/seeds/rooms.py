@@ -13,12 +13,7 @@ import pytest
 
 import kullback as kb
 
-PENDING: dict[str, str] = {
-    "losses.gaussian_kl": "losses",
-    "losses.distillation": "losses",
-    "estimate_kl": "estimators",
-    "project": "fit",
-}
+PENDING: dict[str, str] = {}
 
 # How a missing room shows: the name is not there, or the name is and says that it cannot do this kind of thing yet.
 MISSING = (AttributeError, kb.InputTypeError, kb.NoRouteError)

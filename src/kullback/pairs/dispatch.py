@@ -99,7 +99,8 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     if rule is not None and rule.finished and p.batch_shape == q.batch_shape and p.event_shape == q.event_shape:
         warn_of_other_densities(p, q)
         value = cast("Tensor", rule.formula(p, q))
-        if hidden() or not bool(value.isnan().any()):
+        # Only on the CPU: elsewhere the look waits for the device, and meta tensors hold nothing.
+        if hidden() or not value.is_cpu or not bool(value.isnan().any()):
             return value
     return _rounded(p, q)[0]
 

@@ -203,7 +203,6 @@ def torch_rules() -> list[Rule]:
     return list(_torch_rules.values())
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def follow_torch() -> None:
     """Read torch's registry again if it has changed since the last time."""
     now = torch_registry.entries()
@@ -218,6 +217,10 @@ def follow_torch() -> None:
         _torch_rules[p, q] = Rule(p, q, formula, "torch", f"torch.distributions.register_kl: {where_defined(formula)}")
     _resolved.clear()
     quick.clear()
+
+
+# torch.compiler.assume_constant_result sets this mark too, but imports the compiler for it, which takes seconds.
+follow_torch._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _registered(p: type, q: type) -> Rule | None:
