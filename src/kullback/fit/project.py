@@ -105,7 +105,6 @@ def project(
     Example:
         >>> import torch
         >>> from torch.distributions import Categorical, MixtureSameFamily, Normal
-        >>> from kullback import project
         >>> bumps = Normal(torch.tensor([-2.0, 2.0]), torch.tensor([0.6, 0.6]))
         >>> two_bumps = MixtureSameFamily(Categorical(torch.ones(2)), bumps)
         >>> project(two_bumps, Normal).distribution.scale
