@@ -6,8 +6,7 @@ import math
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
-from torch.distributions import GeneralizedPareto
+from torch import Tensor, distributions
 
 from kullback.densities.coordinate import softplus
 from kullback.densities.density import Density
@@ -80,7 +79,6 @@ def _exponent(x: Point, law: SurvivalLog) -> Tensor:
     return torch.where(little, torch.where(little, y, 0.0) * series, torch.where(k < 0, -fall, rise) / size)
 
 
-@family(GeneralizedPareto, "loc", "scale", "concentration")
 def generalized_pareto(loc: Tensor, scale: Tensor, concentration: Tensor) -> Density:
     """−log s − (1 + ξ)·t, t = log(1 + ξy)/ξ."""
     k, log_scale = concentration, torch.log(scale)
@@ -95,3 +93,7 @@ def generalized_pareto(loc: Tensor, scale: Tensor, concentration: Tensor) -> Den
     upper = Tail(order, torch.where(k == 0, 1.0, 1 / k.abs().clamp_min(1e-300)), 1 / scale)
     mark = law.point(torch.tensor([-1.0, 0.0, 1.0], dtype=k.dtype, device=k.device))
     return Density(loc, high, law, log_prob, (mark,), (power(1.0), upper))
+
+
+if hasattr(distributions, "GeneralizedPareto"):  # newer than the oldest torch supported
+    family(distributions.GeneralizedPareto, "loc", "scale", "concentration")(generalized_pareto)
