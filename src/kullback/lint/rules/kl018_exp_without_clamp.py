@@ -2,7 +2,8 @@
 
 A log-ratio of 100 in one token makes exp(d) infinite in float32, the loss infinite and every gradient NaN. A clamp
 *after* the exponential does not help: the gradient of the infinite value is still NaN. The difference also cancels:
-for |d| < 1e-3 it has no correct digit in half precision.
+for |d| < 1e-3 it has no correct digit in half precision. This rule is off by default, because a metric that is never
+differentiated looks the same.
 
 Wrong:
 
@@ -77,4 +78,6 @@ def _operands(module: Module, node: ast.BinOp) -> list[ast.expr]:
     return [node, *(value for value in found if value is not None)]
 
 
-RULE = Rule("KL018", "exp(d) - d - 1 without a bound", WARNING, check, __doc__, r"exp\([^\n]*-\s*1(?!\d)")
+RULE = Rule(
+    "KL018", "exp(d) - d - 1 without a bound", WARNING, check, __doc__, r"exp\([^\n]*-\s*1(?!\d)", on_by_default=False
+)
