@@ -34,6 +34,8 @@ template <class T>
 #define KULLBACK_BINARY(X)                                                                 \
     X(logdiffexp, float, float, logdiffexp_of(x, y))                                             \
     X(expm1mx_grad, float, float, chain(x, y, expm1_of(y)))                \
+    X(gaussian_kl, float, float, T(0.5) * (x * x + expm1mx_of(y)))        \
+    X(gaussian_kl_grad_offset, float, float, chain(x, y, y))               \
     X(log1pmx_grad, float, float, chain(x, y, -y / (T(1) + y)))            \
     X(log1mexp_grad, double, float, chain(x, y, log1mexp_slope(y)))                                   \
     X(log_ndtr_grad, double, double, chain(x, y, log_ndtr_slope(y)))                                  \

@@ -68,9 +68,9 @@ template <class T>
     return (s + t) * p.value - 2 * t * t * p.slope;
 }
 
+// For a gap b - a that is known better than a and b give it.
 template <class T>
-[[gnu::always_inline]] inline T lgamma_bregman_of(T narrow_a, T narrow_b) {
-    const double a = double(narrow_a), b = double(narrow_b), gap = b - a;
+[[gnu::always_inline]] inline double lgamma_bregman_of_gap(double a, double b, double gap) {
     const bool raise = (a < b ? a : b) < 1;
     const double step = log_bregman(log_quotient<T>(a, b, gap), gap / a);
     const double c = raise ? a + 1 : a, d = raise ? b + 1 : b;
@@ -78,7 +78,13 @@ template <class T>
     const double s = 1 / c, t = 1 / d, w = gap * s;
     const double main = l.near ? gap * l.s + d * (l.s * l.curve) : product_less(d, l, gap);
     const double large = main + (0.5 * log_bregman(l, w) + w * (w * t) * scaled_binet_divergence<T>(s, t));
-    return T(on_positive(a, b, raise ? large + step : large, kInfinity<double>));
+    return on_positive(a, b, raise ? large + step : large, kInfinity<double>);
+}
+
+template <class T>
+[[gnu::always_inline]] inline T lgamma_bregman_of(T narrow_a, T narrow_b) {
+    const double a = double(narrow_a), b = double(narrow_b);
+    return T(lgamma_bregman_of_gap<T>(a, b, b - a));
 }
 
 template <class T>
@@ -90,17 +96,22 @@ template <class T>
     return T(a == kInfinity<double> ? 0.0 : value);
 }
 
-// psi(b) - psi(a).
+// psi(b) - psi(a), for a gap b - a that is known better than a and b give it.
 template <class T>
-[[gnu::always_inline]] inline T lgamma_bregman_slope_b(T narrow_a, T narrow_b) {
-    const double a = double(narrow_a), b = double(narrow_b), gap = b - a;
+[[gnu::always_inline]] inline double digamma_difference(double a, double b, double gap) {
     const bool raise = (a < b ? a : b) < 1;
     const double c = raise ? a + 1 : a, d = raise ? b + 1 : b;
     const LogQuotient l = log_quotient<T>(c, d, gap);
     const double s = 1 / c, t = 1 / d;
     const double large = log_of(l) + gap * s * t * (0.5 + scaled_binet_slope<T>(s, t));
     const double value = on_positive(a, b, raise ? large + gap / a / b : large, 0.0);
-    return T(b == kInfinity<double> ? 0.0 : value);
+    return b == kInfinity<double> ? 0.0 : value;
+}
+
+template <class T>
+[[gnu::always_inline]] inline T lgamma_bregman_slope_b(T narrow_a, T narrow_b) {
+    const double a = double(narrow_a), b = double(narrow_b);
+    return T(digamma_difference<T>(a, b, b - a));
 }
 
 }  // namespace kullback::KULLBACK_SET

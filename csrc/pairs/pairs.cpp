@@ -12,8 +12,11 @@
 #include "call.h"
 #include "dirichlet.h"
 #include "gamma.h"
+#include "geometric.h"
+#include "location_scale.h"
 #include "normal.h"
 #include "poisson.h"
+#include "scales.h"
 
 namespace kullback::KULLBACK_SET {
 namespace {
@@ -221,9 +224,20 @@ const PairFunction kPairs[] = {
     entry<Bernoulli<true, false>>("bernoulli_logits_probs"),
     entry<Bernoulli<true, true>>("bernoulli_logits_logits"),
     entry<Beta>("beta"),
+    entry<Cauchy>("cauchy"),
+    entry<Exponential>("exponential"),
     entry<Gamma>("gamma"),
+    entry<Geometric<false, false>>("geometric_probs_probs"),
+    entry<Geometric<false, true>>("geometric_probs_logits"),
+    entry<Geometric<true, false>>("geometric_logits_probs"),
+    entry<Geometric<true, true>>("geometric_logits_logits"),
+    entry<Gumbel>("gumbel"),
+    entry<HalfNormal>("half_normal"),
+    entry<Laplace>("laplace"),
     entry<Normal>("normal"),
+    entry<Pareto>("pareto"),
     entry<Poisson>("poisson"),
+    entry<Weibull>("weibull"),
 };
 extern const DirichletKernels kDirichlet;
 const DirichletKernels kDirichlet = {{dirichlet_forward<double>, dirichlet_forward<float>},

@@ -1,14 +1,12 @@
-// A short way into recorded formulas, for two distributions with dense parameters.
+// A short way into the pair kernels, for two distributions with dense parameters that need no gradient.
 #pragma once
 
 #define Py_LIMITED_API 0x030A0000
 #include <Python.h>
 
-// bind_pair(entry, program, keep_alive, inputs, absent, partial): a callable of two distributions that reads their parameters
-// and runs the program (pairs/program.h), or answers NotImplemented where something is not ordinary.
+// bind_pair(entry, function, paths, parts): a callable of two distributions of one family that reads their parameters and runs
+// the kernel `function` of `entry` (kullback_pair_forward), or answers NotImplemented where something is not ordinary.
 //
-//   inputs:   (side, [attribute names, outermost first], number of parameters along the last dimension or 0, whether
-//             only its shape and dtype count), in order
-//   absent:   (side, [attribute names]) of what must not be there
-//   partial:  the program says NaN where it does not know; one such element is enough to decline
+//   paths: for each parameter of the family the attribute names that lead to it, outermost first
+//   parts: how many parameters each tensor holds along its last dimension, 0 if it is one itself
 PyObject* bind_pair(PyObject* module, PyObject* args);

@@ -11,7 +11,7 @@ from tests.pairs.contract import *  # noqa: F403
 CASES = [
     Case(Beta, Beta),  # noqa: F405
     Case(Beta, Uniform),  # noqa: F405
-    Case(Beta, ContinuousBernoulli),  # noqa: F405
+    Case(Beta, ContinuousBernoulli, value_tolerance=1e-9),  # noqa: F405
     Case(Beta, Gamma),  # noqa: F405
     Case(Beta, Exponential),  # noqa: F405
     Case(Beta, Normal),  # noqa: F405

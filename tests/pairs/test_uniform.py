@@ -8,7 +8,8 @@ CASES = [
     Case(Uniform, Uniform),  # noqa: F405
     Case(Uniform, Normal),  # noqa: F405
     Case(Uniform, Gumbel),  # noqa: F405
-    Case(Uniform, Beta),  # noqa: F405
+    # log B(a, b) and the mean logarithms are of size a + b, up to 2e6, and cancel to a number of size 1.
+    Case(Uniform, Beta, value_tolerance=5e-10),  # noqa: F405
     Case(Uniform, ContinuousBernoulli),  # noqa: F405
     Case(Uniform, Exponential),  # noqa: F405
     Case(Uniform, Gamma),  # noqa: F405
@@ -43,7 +44,7 @@ def test_reproducers_of_torchs_wrong_answers(ends, q, parameters, wanted) -> Non
     given = [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in parameters]  # noqa: F405
     low, high = (torch.tensor(v, dtype=torch.float64) for v in ends)  # noqa: F405
     value = kl_divergence(Uniform(low, high), q(*given))  # noqa: F405
-    assert value.item() == pytest.approx(wanted, rel=1e-7)  # noqa: F405
+    assert value.item() == pytest.approx(wanted, rel=1e-6)  # noqa: F405
     value.backward()
     assert all(v.grad.isfinite().item() for v in given)
 

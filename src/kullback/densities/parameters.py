@@ -16,6 +16,8 @@ from kullback._core.numbers import as_tensor
 
 def working(tensor: Tensor) -> Tensor:
     """The tensor in working precision."""
+    if tensor.dtype is torch.float64:
+        return tensor
     return tensor.to(torch.float32 if tensor.device.type == "mps" else torch.float64)
 
 

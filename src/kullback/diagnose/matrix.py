@@ -48,7 +48,7 @@ def cells(p: str | None = None, q: str | None = None) -> list[Cell]:
     Example:
         >>> [cell] = cells("Normal", "Laplace")
         >>> cell.method, cell.function
-        ('closed form', 'kullback.pairs.normal.kl_normal_laplace')
+        ('closed form', 'kullback.pairs.closed.normal.kl_normal_laplace')
     """
     known = {family.__name__: (family, example) for family, example in examples().items()}
     wanted_p, wanted_q = _chosen(p, known), _chosen(q, known)

@@ -2,14 +2,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor
+from torch.distributions import Distribution
 
 def bind(address: int, function: int, arity: int) -> Callable[..., Tensor]: ...
 def bind_pair(
-    entry: int,
-    program: int,
-    keep_alive: object,
-    inputs: Sequence[tuple[int, list[str], int, bool]],
-    choices: Sequence[tuple[int, list[str], list[str]]],
-    partial: bool,
-) -> Callable[..., Any]: ...
+    entry: int, function: int, paths: Sequence[list[str]], parts: int
+) -> Callable[[Distribution, Distribution], Any]: ...
 def use_exchange(flag: bool) -> bool: ...

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-ABI_VERSION = 13
+ABI_VERSION = 15
 
 _FILE_NAMES = {"win32": "libkullback_native.dll", "darwin": "libkullback_native.dylib"}
 
@@ -27,6 +27,7 @@ class Status(NamedTuple):
         instruction_set: `"baseline"`, `"avx2"` or `"avx512"`; empty for the reference. `KULLBACK_ISA` forces one.
         threads: How many threads a large tensor uses, `torch.get_num_threads()` or 1.
         parallel_runtime: Path of the OpenMP runtime that runs them; empty if everything runs on the calling thread.
+        devices: What computes divergences of tensors on other devices.
     """
 
     implementation: str
@@ -34,12 +35,15 @@ class Status(NamedTuple):
     instruction_set: str = ""
     threads: int = 1
     parallel_runtime: str = ""
+    devices: str = ""
 
     def __str__(self) -> str:
+        elsewhere = f"; other devices: {self.devices}" if self.devices else ""
         if self.implementation == "reference":
-            return f"reference kernels: {self.reason}"
+            return f"reference kernels: {self.reason}{elsewhere}"
         runtime = self.parallel_runtime or "no OpenMP runtime of torch's was found, or this process was forked"
-        return f"native kernels: {self.reason}, {self.instruction_set}, {self.threads} thread(s) ({runtime})"
+        live = f"native kernels: {self.reason}, {self.instruction_set}, {self.threads} thread(s) ({runtime})"
+        return live + elsewhere
 
 
 class _Loaded(NamedTuple):
@@ -113,11 +117,14 @@ def status() -> Status:
         >>> kullback.kernels.status().implementation in {"native", "reference"}
         True
     """
+    import torch
+
+    from kullback.kernels.device_rows.op import describe
+
     library, reason = _load()
     if library is None:
-        return Status("reference", reason)
-    import torch
+        return Status("reference", reason, devices=describe())
 
     runtime = library.kullback_parallel_runtime().decode()
     threads = torch.get_num_threads() if runtime else 1
-    return Status("native", reason, library.kullback_instruction_set().decode(), threads, runtime)
+    return Status("native", reason, library.kullback_instruction_set().decode(), threads, runtime, describe())

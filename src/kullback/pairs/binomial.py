@@ -9,19 +9,11 @@ from torch import Tensor
 from torch.distributions import Bernoulli, Binomial, Poisson
 
 from kullback._core.special._double_double import two_product
-from kullback.pairs.outcomes import chance, kl_per_trial
+from kullback.pairs.outcomes import chance
 from kullback.pairs.parameters import read
-from kullback.pairs.programs_first import programs_first
 from kullback.pairs.registry import register
 from kullback.pairs.trials import beyond_mean, kl_of_trials
 from kullback.special import kl_div, log1pmx
-
-
-def _of_equal_counts(p: Binomial, q: Binomial) -> Tensor:
-    """NaN where the counts are not equal; p's count carries the derivative then, as in `kl_of_trials`."""
-    (n,), (big,) = read(p, "total_count"), read(q, "total_count")
-    value = torch.where(n == 0, 0.0, n * torch.where(n == 0, 0.0, kl_per_trial(chance(p), chance(q))))
-    return torch.where(n == big, value, math.nan)
 
 
 @register(
@@ -30,9 +22,7 @@ def _of_equal_counts(p: Binomial, q: Binomial) -> Tensor:
     method="integral",
     source="n KL(Bernoulli ‖ Bernoulli) for equal counts; n_p < n_q: Malmsten's integral; n_p > n_q: infinite",
     decides_support=True,
-    usual=_of_equal_counts,
 )
-@programs_first
 def kl_binomial_binomial(p: Binomial, q: Binomial) -> tuple[Tensor, Tensor]:
     """More trials than q has are infinitely surprising, unless p never succeeds."""
     (n,), (big,) = read(p, "total_count"), read(q, "total_count")
@@ -40,7 +30,6 @@ def kl_binomial_binomial(p: Binomial, q: Binomial) -> tuple[Tensor, Tensor]:
 
 
 @register(Binomial, Bernoulli, method="integral", source="a Bernoulli is a Binomial of one trial", decides_support=True)
-@programs_first
 def kl_binomial_bernoulli(p: Binomial, q: Bernoulli) -> tuple[Tensor, Tensor]:
     """See KL(Binomial ‖ Binomial)."""
     chance_q, (n,) = chance(q), read(p, "total_count")
@@ -54,7 +43,6 @@ def kl_binomial_bernoulli(p: Binomial, q: Bernoulli) -> tuple[Tensor, Tensor]:
     source="[μ log(μ/λ) − μ + λ] + KL(Binomial ‖ Poisson(μ)), the second by Malmsten's integral",
     decides_support=True,
 )
-@programs_first
 def kl_binomial_poisson(p: Binomial, q: Poisson) -> tuple[Tensor, Tensor]:
     """The divergence from the Poisson of equal mean, and that of the two Poissons."""
     (count,), (rate,), chance_p = read(p, "total_count"), read(q, "rate"), chance(p)

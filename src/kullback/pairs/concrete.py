@@ -28,7 +28,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 from torch.utils.checkpoint import checkpoint
 
-from kullback.pairs.lgamma_near_one import EULER
+from kullback.pairs.moments import EULER
 from kullback.pairs.outcomes import kl_of_tilt
 from kullback.pairs.visible import hidden, surely
 from kullback.special import digamma, expm1mx

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
@@ -13,19 +14,20 @@ from torch.distributions import Distribution, Independent, TransformedDistributi
 
 from kullback._core.errors import InputTypeError, NoRouteError, ShapeError, explain_problem
 from kullback._core.shapes import joint_shape
-from kullback.pairs import quick, registry, support
+from kullback.pairs import registry, support
 from kullback.pairs.inherited import warn_of_other_densities
+from kullback.pairs.no_route import describe_argument, explain_no_route, reach_same_event
 from kullback.pairs.parameters import result_dtype, tensors_of
 from kullback.pairs.portions import in_portions
 from kullback.pairs.registered import registered_value
-from kullback.pairs.registry import quick as _ways
+from kullback.pairs.registry import native as _native
 from kullback.pairs.torch_registry import entry
 from kullback.pairs.undefined import marked
 from kullback.pairs.unexplained_nan import replace_unexplained_nan
 from kullback.pairs.visible import hidden
 
-# Of a closed form in float64: powers of ratios and large shapes magnify the roundings of their logarithms.
-_CLOSED = 1e-13
+# Relative errors in float64: of a native kernel, and of a closed form, whose terms may be larger than their sum.
+_NATIVE, _CLOSED = 1e-13, 1e-10
 # Of an integral or a series, whose terms are weighed by densities that were rounded each in their own way.
 _INTEGRATED = 5e-11
 _REGISTERED = ("user", "torch")  # formulas from outside the library, whose value is given back as it is
@@ -79,30 +81,52 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
         >>> kl_divergence(Normal(0.0, 1.0), Normal(1.0, 2.0))
         tensor(0.4431)
     """
-    if not is_dynamo_compiling():  # any other tracer is seen by those asked here
-        ways = _ways.get((type(p), type(q)))
-        if ways is None or entry(ways.key) is not ways.in_torch:
-            registry.follow_torch()
-            ways = quick.ways_in_torch(_ways.get((type(p), type(q))))
-        if ways is not None:
-            short: Tensor = ways.short(p, q)
-            if short is not NotImplemented:
-                return short
-        else:
-            ways = quick.ways_for(p, q)
-        found = _of_structure(p, q) if ways is None else ways.long(p, q, answer)
+    if is_dynamo_compiling():
+        registry.follow_torch()
+    else:  # any other tracer is seen by the native call, which then declines
+        kinds = type(p), type(q)
+        known = _native.get(kinds)
+        if known is None or entry(kinds) is not known.in_torch:
+            known = registry.find_native(*kinds)
+        if known is not None:
+            value: Tensor = known.call(p, q)
+            if value is not NotImplemented:
+                return value
+        found = _of_structure(p, q)
         if found is not None:
             return found
-    else:
-        registry.follow_torch()
     rule = registry.find(type(p), type(q))
-    if rule is not None and rule.finished and p.batch_shape == q.batch_shape and p.event_shape == q.event_shape:
-        warn_of_other_densities(p, q)
-        value = cast("Tensor", rule.formula(p, q))
-        # Only on the CPU: elsewhere the look waits for the device, and meta tensors hold nothing.
-        if hidden() or not value.is_cpu or not bool(value.isnan().any()):
-            return value
-    return _rounded(p, q)[0]
+    if rule is None or rule.method != "closed form":
+        return _rounded(p, q)[0]
+    shape = p.batch_shape
+    if shape != q.batch_shape or p.event_shape != q.event_shape:
+        shape = check_pair(p, q)
+    value = _closed_form(rule, p, q)
+    if not rule.finished:
+        dtype = result_dtype(p, q)
+        value = value if value.dtype is dtype else value.to(dtype)
+    return value if value.shape == shape else value.expand(shape)
+
+
+def _closed_form(rule: registry.Rule, p: Distribution, q: Distribution) -> Tensor:
+    """The value in working precision. Rounding may leave a tiny negative number where q is next to p."""
+    warn_of_other_densities(p, q)
+    value = cast("Tensor", rule.formula(p, q))
+    # One look at the least value shows a NaN, too. Only on the CPU: elsewhere it waits for the device.
+    seen = value.is_cpu and not hidden()
+    least = value.detach().min().item() if seen and value.numel() else 0.0
+    if math.isnan(least):
+        found = replace_unexplained_nan(functools.partial(_value_and_error, rule), p, q)
+        assert found is not None
+        value = found[0]
+    if not least >= 0 or not seen:
+        value = torch.where(value < 0, 0.0, value)  # not clamp_min, whose slope at 0 is 0
+    if rule.decides_support:
+        return value
+    inside = support.contained_by_class(p, q)
+    if isinstance(inside, Tensor):
+        return torch.where(inside, value, torch.inf)
+    return value if inside else infinite_everywhere(p, q)
 
 
 def _of_structure(p: Distribution, q: Distribution) -> Tensor | None:
@@ -160,8 +184,10 @@ def kl_with_error(p: Distribution, q: Distribution) -> KLResult:
         return bounding(p, q)
     value, error, method = _rounded(p, q)
     method = kl_method(p, q) or method
-    # A closed form is right to a few roundings of its dtype; nothing is better than that.
-    least = max(4 * torch.finfo(value.dtype).eps, _CLOSED if error is None else _INTEGRATED)
+    rule = registry.find(type(p), type(q))
+    closed = _NATIVE if rule is not None and rule.finished else _CLOSED
+    # No answer is better than a few roundings of its dtype.
+    least = max(4 * torch.finfo(value.dtype).eps, closed if error is None else _INTEGRATED)
     rounding = torch.where(value.isinf(), 0.0, value.detach().abs() * least)
     error = rounding if error is None else torch.maximum(error, rounding)
     return KLResult(value, error, method, certified=method == "infinite")
@@ -244,10 +270,14 @@ def _rounded(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, s
 
 def answer(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, str]:
     """Value, error and method in working precision; what structural rules build on."""
+    if registry.find(type(p), type(q)) is None and support.outside_everywhere(p, q):
+        return infinite_everywhere(p, q), None, "infinite"
     rule = registry.find_for(p, q)
     if rule is not None and rule.method in _REGISTERED:
         return registered_value(rule, p, q), None, rule.method
     warn_of_other_densities(p, q)
+    if rule is not None and rule.method == "closed form":
+        return _closed_form(rule, p, q), None, rule.method
     inside = _contained(p, q, rule)
     if _nowhere_contained(inside, rule):
         return infinite_everywhere(p, q), None, "infinite"
@@ -257,7 +287,7 @@ def answer(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, str
             return _summed(inner)
     found = None if rule is None else replace_unexplained_nan(functools.partial(_value_and_error, rule), p, q)
     if rule is None or found is None:
-        raise NoRouteError(_no_route(p, q))
+        raise NoRouteError(explain_no_route(p, q, has_bounds=_bounding(p, q) is not None))
     value, error = found
     return torch.where(inside, value, torch.inf) if isinstance(inside, Tensor) else value, error, rule.method
 
@@ -304,7 +334,7 @@ def check_pair(p: Distribution, q: Distribution) -> torch.Size:
             raise InputTypeError(
                 explain_problem(
                     f"kl_divergence() compares two torch.distributions objects; {name} is not one.",
-                    got=f"{name} is {_shown(given)}",
+                    got=f"{name} is {describe_argument(given)}",
                     expected="a Distribution",
                     instead="kl(Logits(a), Logits(b)) for tensors, kl_divergence(Normal(0, 1), Normal(1, 2)) here",
                 )
@@ -315,7 +345,7 @@ def check_pair(p: Distribution, q: Distribution) -> torch.Size:
                 "p and q have different event shapes; event dimensions are never broadcast.",
                 got=f"{tuple(p.event_shape)} for {type(p).__name__}, {tuple(q.event_shape)} for {type(q).__name__}",
                 expected="the same event shape on both sides",
-                instead=_to_same_event(p, q),
+                instead=reach_same_event(p, q),
             )
         )
     try:
@@ -339,55 +369,3 @@ def infinite_everywhere(p: Distribution, q: Distribution) -> Tensor:
         if parameter.requires_grad:
             value = value + (0.0 * torch.where(parameter.isfinite(), parameter, 0.0)).sum()
     return value
-
-
-def _no_route(p: Distribution, q: Distribution) -> str:
-    name_p, name_q = type(p).__name__, type(q).__name__
-    # A structural rule over any distribution says nothing about this one.
-    covered = sorted({r.q.__name__ for r in registry.rules() if isinstance(p, r.p) and r.p is not Distribution})
-    if _bounding(p, q) is not None:
-        return explain_problem(
-            f"No closed form, integral or series for KL({name_p} || {name_q}) over vectors.",
-            got=f"p = {name_p}, q = {name_q}, events of shape {tuple(p.event_shape)}",
-            expected="a pair whose divergence can be computed; of this one only bounds are known",
-            instead="estimate_kl(p, q) for an estimate with an error bar, kl_with_error(p, q) for bounds",
-        )
-    return explain_problem(
-        f"No closed form, integral or series for KL({name_p} || {name_q}).",
-        got=f"p = {_named(p)}, q = {_named(q)}",
-        expected=f"with p = {name_p}, one of these q: {', '.join(covered) if covered else 'none is covered'}",
-        instead="estimate_kl(p, q) for an estimate with an error bar, or "
-        f"@register_kl({name_p}, {name_q}) above your own formula",
-    )
-
-
-def _to_same_event(p: Distribution, q: Distribution) -> str:
-    """What to write where one side has fewer event dimensions than the other: that side is wrapped."""
-    missing = len(q.event_shape) - len(p.event_shape)
-    name, smaller, larger = ("p", p, q) if missing > 0 else ("q", q, p)
-    dims = abs(missing)
-    if dims and tuple(smaller.batch_shape[-dims:]) == tuple(larger.event_shape[:dims]):
-        return f"Independent({name}, {dims}): the last batch dimensions of {name} then belong to the event"
-    if dims and not smaller.event_shape:
-        shape = tuple(larger.event_shape)
-        return f"Independent({name}.expand({shape}), {dims}) if {name} describes each of the {shape} coordinates"
-    return "distributions over vectors of the same length"
-
-
-def _shown(given: object) -> str:
-    """What came instead of a distribution: a number with its value, a tensor with its shape, else the class."""
-    if isinstance(given, bool | int | float | complex | str):
-        return f"the {type(given).__name__} {given!r}"
-    if isinstance(given, type):
-        return f"the class {given.__name__}, not an object of it"
-    shape = f" of shape {tuple(given.shape)}" if isinstance(given, Tensor) else ""
-    return f"a {type(given).__name__}{shape}"
-
-
-def _named(distribution: Distribution) -> str:
-    """The class, and what a TransformedDistribution is made of."""
-    name = type(distribution).__name__
-    if type(distribution) is not TransformedDistribution:
-        return name
-    maps = ", ".join(type(t).__name__ for t in distribution.transforms)
-    return f"{name}({_named(distribution.base_dist)}, [{maps}])"

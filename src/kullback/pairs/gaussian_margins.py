@@ -19,7 +19,7 @@ from torch import distributions as d
 from torch.distributions import Distribution, LowRankMultivariateNormal, MultivariateNormal, Normal
 
 from kullback.pairs.independent import unwrapped
-from kullback.pairs.lgamma_near_one import EULER
+from kullback.pairs.moments import EULER
 from kullback.pairs.parameters import read, working
 from kullback.pairs.registry import Reduced
 from kullback.pairs.relative_factor import given

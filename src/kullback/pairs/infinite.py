@@ -18,6 +18,7 @@ _NO_MOMENT, _NO_RECIPROCAL = "E e^(−x) is infinite under a power tail", "E 1/x
 _PAIRS: dict[tuple[type[Distribution], type[Distribution]], str] = {
     (d.Cauchy, d.Gumbel): _NO_MOMENT,
     (d.Cauchy, d.Laplace): _NO_MEAN,
+    (d.Cauchy, d.Normal): _NO_VARIANCE,
     (d.Exponential, d.InverseGamma): _NO_RECIPROCAL,
     (d.HalfCauchy, d.Exponential): _NO_MEAN,
     (d.HalfCauchy, d.Gamma): _NO_MEAN,

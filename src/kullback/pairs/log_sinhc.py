@@ -80,10 +80,9 @@ def log_sinhc_bregman(a: Tensor, b: Tensor, difference: Tensor) -> tuple[Tensor,
     """B(b) − B(a) − (b − a) B′(a) and B′(b) − B′(a), where the difference b − a is known better than b and a."""
     short = difference.abs() <= _SHORT
     step = torch.where(short, difference, 0.0)
-    remainder, rise = torch.zeros_like(step), torch.zeros_like(step)
-    for t, weight in zip(*_RULE, strict=True):
-        bend = weight * log_sinhc(a + t * step, 2)
-        remainder, rise = remainder + (1 - t) * bend, rise + bend
+    at, weights = (torch.tensor(numbers, dtype=step.dtype, device=step.device) for numbers in _RULE)
+    bend = weights * log_sinhc(a.unsqueeze(-1) + at * step.unsqueeze(-1), 2)
+    remainder, rise = ((1 - at) * bend).sum(-1), bend.sum(-1)
     value = torch.where(short, step * step * remainder, _far(a, b, difference))
     return value, torch.where(short, step * rise, log_sinhc(b, 1) - log_sinhc(a, 1))
 

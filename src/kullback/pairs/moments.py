@@ -1,73 +1,171 @@
-"""KL(p ‖ Normal) from two moments, for every p that has them.
+"""KL(p ‖ q) from a few moments of p, for q whose −log density is a sum of them; called by the files in `closed/`.
 
-The Gaussian with p's own mean and variance is the closest one, and the distance splits exactly:
+The closest member of q's family, or of its scales, is explicit, and the divergence splits into the distance to it and
+from it to q. Nothing of the size of a shape parameter cancels: with φ(x) = eˣ − 1 − x, y = log x under p,
 
-    KL(p ‖ N(μ, σ)) = J(p) + ½φ(2·log(s/σ)) + ½(d/σ)²,    φ(x) = eˣ − 1 − x,  s = sd_p,  d = mean_p − μ,
+    ‖ Normal(μ, σ):             J + ½φ(2·log(s/σ)) + ½((m − μ)/σ)²,   s and m the deviation and mean of p;
+    ‖ LogNormal(μ, σ):          the same for y;
+    ‖ ρ·x^c ~ Gamma(b, 1):      b·φ(log(M/b)) + ½φ(log 2bA) + ½log(2Aκ/c²) + R(b) + N,   M = E ρx^c;
+    ‖ Laplace(μ, b):            φ(log(t/b)) + 1 + log 2t − H(p),   t = E|x − μ|,
 
-where the negentropy J(p) = ½·log(2πe·var_p) − H(p) ≥ 0 does not depend on location or scale. No term is negative. The
-derivatives are (s² − σ²)/(sσ²), d/σ² and −(s² + d² − σ²)/σ³. Next to the closest Gaussian the first two vanish, and the
-third wherever d² + s² is close to σ², so that the moments come with what their roundings lost.
+where J = ½log(2πe·s²) − H(p) is the negentropy, A(c) = log E x^c − c·E y ≥ 0 is Jensen's gap, R is Binet's remainder
+of Stirling's formula, and the entropy of y is ½log(2πe/κ) − N.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 import torch
 from torch import Tensor
-from torch.distributions import Normal
+from torch import distributions as d
+from torch.distributions import Distribution
 
-from kullback._core.special._derivatives import attach, split_point
-from kullback._core.special._double_double import Pair, minus, plus, rounded, times, two_product
 from kullback.pairs.parameters import read
 from kullback.pairs.ratios import log_ratio
-from kullback.special import expm1mx
+from kullback.pairs.registry import register
+from kullback.special import binet, expm1mx, kl_div, log1mexp
 
-# Squares beyond these are not added up.
-_SMALL, _LARGE = 1e-280, 1e280
+EULER = 0.5772156649015329
+# Squares of numbers above e^this overflow, and their logarithms' exponentials with them.
+_LARGEST_LOG_OF_SQUARE, _LARGEST_LOG = 354.0, 709.0
+_OVERFLOWING_LOG = 709.7828  # the exponential of a little less is the largest double
 
 
-def kl_to_normal(negentropy: Tensor | float, sd: Pair, offset: Pair, q: Normal) -> Tensor:
-    """KL of a law with this negentropy and standard deviation, its mean `offset` above q's location.
+def kl_to_normal(negentropy: Tensor | float, sd: Tensor, mean: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
+    """KL(p ‖ Normal(loc, scale)) of a p with this negentropy, standard deviation and mean."""
+    wider = (sd - scale) / scale
+    offset = (mean - loc) / scale
+    return negentropy + kl_div(scale, sd) / scale + (wider * wider + offset * offset) / 2
 
-    Both moments are differentiable numbers with the rounding they lack, which is not.
+
+def phi_of_log_mean(log_mean: Tensor) -> Tensor:
+    """φ of the logarithm of an expectation; infinite, without a slope, where the expectation overflows."""
+    return expm1mx(log_mean.clamp_max(_OVERFLOWING_LOG))
+
+
+def kl_to_laplace(absolute: Tensor, entropy: Tensor, scale: Tensor) -> Tensor:
+    """KL(p ‖ Laplace(μ, scale)) of a p with this E|x − μ| and entropy."""
+    return kl_div(scale, absolute) / scale + torch.log(absolute) + (1 + math.log(2) - entropy)
+
+
+class LogMoments(NamedTuple):
+    """What is known of y = log x under p.
+
+    Attributes:
+        mean: E y.
+        variance: Var y.
+        log_width: The logarithm of κ·Var y, which is 0 where y is normal.
+        precision: κ.
+        shape: N; small where log x is nearly normal.
+        jensen: A(c) for a power c, and where E x^c is infinite (None: nowhere).
     """
+
+    mean: Tensor
+    variance: Tensor
+    log_width: Tensor | float
+    precision: Tensor
+    shape: Tensor | float
+    jensen: Callable[[Tensor], tuple[Tensor, Tensor | None]]
+
+
+def to_log_normal(p: LogMoments, q: Distribution) -> Tensor:
+    """Log x against a Normal."""
+    return kl_to_normal(p.log_width / 2 + p.shape, torch.sqrt(p.variance), p.mean, *read(q, "loc", "scale"))
+
+
+def to_normal(p: LogMoments, q: Distribution) -> Tensor:
+    """The mean is e^(E y + A(1)), the squared coefficient of variation e^(A(2) − 2A(1)) − 1."""
+    loc, scale = read(q, "loc", "scale")
+    one = torch.ones_like(loc)
+    first, _ = p.jensen(one)
+    second, infinite = p.jensen(2 * one)
+    spread, log_mean = second - 2 * first, p.mean + first
+    over = log_mean + spread / 2 > _LARGEST_LOG_OF_SQUARE
+    over = over if infinite is None else over | infinite
+    spread, log_mean, first = (torch.where(over, 1.0, x) for x in (spread, log_mean, first))
+    log_variation = spread + log1mexp(-spread)
+    narrow = spread < 1
+    near = torch.log(torch.expm1(torch.where(narrow, spread, 1.0)) * p.precision)
+    log_width = torch.where(narrow, near, log_variation + torch.log(p.precision))
+    negentropy = log_width / 2 + first + p.shape
+    log_wider = log_mean + log_variation / 2 - torch.log(scale)
+    offset = (torch.exp(log_mean) - loc) / scale
+    return torch.where(over, math.inf, negentropy + (expm1mx(2 * log_wider) + offset * offset) / 2)
+
+
+def _to_power_of_gamma(p: LogMoments, b: Tensor, power: Tensor, log_rate: Tensor) -> Tensor:
+    """Against x with b·e^log_rate·x^power ~ Gamma(b, 1)."""
+    gap, infinite = p.jensen(power)
+    log_mean = log_rate + power * p.mean + gap
+    over = log_mean > _LARGEST_LOG
+    over = over if infinite is None else over | infinite
+    log_mean, gap = torch.where(over, 0.0, log_mean), torch.where(over, 1.0, gap)
+    shapes = kl_div(torch.ones_like(gap), 2 * b * gap) + torch.log(2 * gap * p.precision / (power * power))
+    return torch.where(over, math.inf, b * expm1mx(log_mean) + shapes / 2 + binet(b) + p.shape)
+
+
+def to_gamma(p: LogMoments, q: Distribution) -> Tensor:
+    """The power 1."""
+    b, rate = read(q, "concentration", "rate")
+    return _to_power_of_gamma(p, b, torch.ones_like(b), log_ratio(rate, b))
+
+
+def to_exponential(p: LogMoments, q: Distribution) -> Tensor:
+    """A Gamma of concentration 1."""
+    (rate,) = read(q, "rate")
+    one = torch.ones_like(rate)
+    return _to_power_of_gamma(p, one, one, torch.log(rate))
+
+
+def to_inverse_gamma(p: LogMoments, q: Distribution) -> Tensor:
+    """The power −1."""
+    b, rate = read(q, "concentration", "rate")
+    return _to_power_of_gamma(p, b, -torch.ones_like(b), log_ratio(rate, b))
+
+
+def to_half_normal(p: LogMoments, q: Distribution) -> Tensor:
+    """x²/2σ² is a Gamma of concentration ½."""
     (scale,) = read(q, "scale")
-    zero = torch.zeros_like(sd[0] + offset[0] + scale)
-    (s, s_step), (d, d_step), (t, t_step) = (split_point(x + zero) for x in (sd[0], offset[0], scale))
-    s_low, d_low = (torch.where(low.isfinite(), low, 0.0).detach() + zero.detach() for low in (sd[1], offset[1]))
-    relative = ((s - t) + s_low) / t
-    near = relative.abs() < 0.5
-    relative = torch.where(near, relative, 0.0)
-    log_scales = torch.where(near, torch.log1p(relative), log_ratio(s, t))
-    ratio = s / t
-    wider = torch.where(near, relative * (2 + relative), ratio * ratio - 1)
-    z = (d + d_low) / t
-    value = (expm1mx(2 * log_scales) + z * z) / 2
-    squares = minus(plus(times((s, s_low), (s, s_low)), times((d, d_low), (d, d_low))), two_product(t, t))
-    usual = (t * t > _SMALL) & (s * s + d * d < _LARGE) & (t * t < _LARGE)
-    excess = torch.where(usual, rounded(squares) / t / t, wider + z * z)
-    first = (wider / s, z / t, -excess / t)
-    second = (
-        1 / t / t + 1 / s / s,
-        zero.detach(),
-        -2 * ratio / t / t,
-        1 / t / t,
-        -2 * z / t / t,
-        (3 * (ratio * ratio + z * z) - 1) / t / t,
-    )
-    return negentropy + attach(value, [s_step, d_step, t_step], first, second)
+    half = torch.full_like(scale, 0.5)
+    return _to_power_of_gamma(p, half, 4 * half, -2 * torch.log(scale))
 
 
-def known_to(plain: Tensor, better: Pair) -> Pair:
-    """A differentiable number with what it lacks of a better one."""
-    return plain, ((better[0] - plain) + better[1]).detach()
+def to_weibull(p: LogMoments, q: Distribution) -> Tensor:
+    """(x/λ)^k is an Exponential."""
+    scale, k = read(q, "scale", "concentration")
+    return _to_power_of_gamma(p, torch.ones_like(k), k, -k * torch.log(scale))
 
 
-def exact(x: Tensor) -> Pair:
-    """A number that lacks nothing."""
-    return x, torch.zeros_like(x)
+_TARGETS: dict[type[Distribution], tuple[Callable[[LogMoments, Distribution], Tensor], str]] = {
+    d.Exponential: (to_exponential, "φ(log(rate·E x)) + ½φ(log 2A(1)) + ½log(2A(1)κ) + R(1) + N"),
+    d.Gamma: (to_gamma, "b·φ(log(rate·E x/b)) + ½φ(log 2bA(1)) + ½log(2A(1)κ) + R(b) + N"),
+    d.HalfNormal: (to_half_normal, "½φ(log(E x²/σ²)) + ½φ(log A(2)) + ½log(A(2)κ/2) + R(½) + N"),
+    d.InverseGamma: (to_inverse_gamma, "b·φ(log(rate·E x⁻¹/b)) + ½φ(log 2bA(−1)) + ½log(2A(−1)κ) + R(b) + N"),
+    d.LogNormal: (to_log_normal, "J(log x) + KL(Normal of the moments of log x ‖ Normal(μ, σ))"),
+    d.Normal: (to_normal, "J(x) + KL(Normal of the moments of x ‖ q)"),
+    d.Weibull: (to_weibull, "φ(log E(x/λ)ᵏ) + ½φ(log 2A(k)) + ½log(2A(k)κ/k²) + R(1) + N"),
+}
 
 
-def multiple(x: Tensor, factor: tuple[float, float]) -> Pair:
-    """X times a constant, which is given by its leading digits and by those that follow."""
-    _, low = two_product(x.detach(), torch.full_like(x, factor[0]).detach())
-    return factor[0] * x, low + factor[1] * x.detach()
+def register_moments(
+    family: type[Distribution], moments: Callable[[Any], LogMoments], source: str, targets: list[type[Distribution]]
+) -> None:
+    """Register KL(family ‖ q) for these q by the moments of log x."""
+    for q in targets:
+        _register(family, q, moments, source)
+
+
+def _register(
+    family: type[Distribution], q: type[Distribution], moments: Callable[[Any], LogMoments], source: str
+) -> None:
+    target, formula = _TARGETS[q]
+
+    def kl_by_moments(p: Distribution, q: Distribution) -> Tensor:
+        return target(moments(p), q)
+
+    kl_by_moments.__module__ = moments.__module__
+    kl_by_moments.__qualname__ = moments.__qualname__  # where to look for what is particular to this p
+    register(family, q, source=f"{formula}; {source}")(kl_by_moments)

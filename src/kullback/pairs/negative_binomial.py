@@ -41,7 +41,6 @@ from kullback.pairs.outcomes import (
     minus_log_failure,
 )
 from kullback.pairs.parameters import read
-from kullback.pairs.programs_first import programs_first
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.pairs.visible import surely
@@ -65,7 +64,6 @@ _LARGE = 700.0
     source="r KL(Bernoulli ‖ Bernoulli)/(1−p) for equal counts, else Malmsten's integral over the generating function",
     decides_support=True,
 )
-@programs_first
 def kl_negative_binomial_negative_binomial(p: NegativeBinomial, q: NegativeBinomial) -> tuple[Tensor, Tensor]:
     """A count of 0 or a success probability of 0 puts all mass at 0."""
     (count_p,), (count_q,) = read(p, "total_count"), read(q, "total_count")

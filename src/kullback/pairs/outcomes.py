@@ -71,6 +71,17 @@ class Chance(NamedTuple):
         first, second = (p1 * p0, p1 * p0 * (p0 - p1)) if self.logits else (torch.ones_like(p1), torch.zeros_like(p1))
         return attach(p1, [split_point(self.given)[1] * self.sign], [first], [second])
 
+    def both(self) -> tuple[Tensor, Tensor]:
+        """p₁ and p₀ by torch's own operations, differentiable."""
+        x = self.given
+        pair = (torch.sigmoid(x), torch.sigmoid(-x)) if self.logits else (x, 1 - x)
+        return (pair[1], pair[0]) if self.flipped else pair
+
+    @property
+    def never(self) -> float:
+        """The parameter at which what it describes is impossible."""
+        return -math.inf if self.logits else 0.0
+
     def as_logits(self) -> Chance:
         """The same chance by its log-odds, differentiable; only where the outcome is not certain."""
         return self if self.logits else self._replace(given=_log_odds(self.given), logits=True)

@@ -55,5 +55,9 @@ def recordable(p: Distribution, q: Distribution) -> bool:
 
 def result_dtype(p: Distribution, q: Distribution) -> torch.dtype:
     """The dtype of an answer: float64 if any parameter is, else float32."""
+    for d in (p, q):
+        for value in vars(d).values():  # most often the first one decides
+            if isinstance(value, Tensor) and value.dtype is torch.float64 and not isinstance(d, VonMises):
+                return torch.float64
     dtypes = {t.dtype for d in (p, q) for t in tensors_of(d)}
     return torch.float64 if torch.float64 in dtypes else torch.float32

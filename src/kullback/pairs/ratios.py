@@ -7,26 +7,17 @@ from torch import Tensor
 
 from kullback._core.special._derivatives import attach, split_point
 
-# Quotients beyond these are compared by logarithms: the slope of a larger one, x/y², overflows before it does.
-_LEAST, _MOST = 1e-100, 1e100
-
 
 def log_ratio(x: Tensor, y: Tensor) -> Tensor:
     """log(x/y) for positive x and y; -inf at x = 0.
 
     Near equality the difference x − y is exact and x/y − 1 would lose what matters, so log1p of the relative
-    difference is taken. Far from it the quotient is logged, and where that is huge or tiny the logarithms are
-    subtracted, since their difference is then large.
+    difference is taken. Further apart the logarithms are subtracted, which neither overflows nor cancels.
     """
     difference = x - y
     near = difference.abs() <= 0.5 * y
-    quotient = torch.where(near, 1.0, x / torch.where(near, 1.0, y))
-    representable = (quotient > _LEAST) & (quotient < _MOST)
-    apart = near | representable
-    log_x, log_y = (torch.log(torch.where(apart, 1.0, t)) for t in (x, y))
-    logged = torch.where(representable, torch.log(torch.where(representable, quotient, 1.0)), log_x - log_y)
     relative = torch.where(near, difference, 0.0) / torch.where(near, y, 1.0)
-    return torch.where(near, torch.log1p(relative), logged)
+    return torch.where(near, torch.log1p(relative), torch.log(x) - torch.log(y))
 
 
 def share(a: Tensor, b: Tensor) -> Tensor:

@@ -1,26 +1,17 @@
-"""The formula of two classes as a program: recorded on copies of two distributions whose parameters are examples.
-
-What is recorded is the whole answer, the test of supports included. Of two laws that are infinite apart because of
-where they live only that test is, and of a pair whose usual case is simpler than its formula, that case.
-"""
+"""Copies of distributions on which integrands are recorded; called by `densities.sides`."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-import torch
-from torch import Tensor
-from torch.distributions import Distribution, LogNormal, Pareto, Uniform
+from torch import Size, Tensor
+from torch.distributions import Distribution
 
 from kullback._core.shapes import joint_shape
-from kullback.kernels.program import Program, TooLargeError
-from kullback.kernels.recorder import LENGTH, Recorder, RefusedError, Value
-from kullback.pairs import registry, support
+from kullback.kernels.recorder import LENGTH, RefusedError
 from kullback.pairs.parameters import gives_logits, made, working
 
-Answer = Callable[[Distribution, Distribution], tuple[Tensor, Tensor | None, str]]
 _CHOICES = ("probs", "logits")  # of which a maker gives one, and torch adds the other
 
 
@@ -38,160 +29,8 @@ class Reading(NamedTuple):
     choices: tuple[tuple[str, ...], ...]
 
 
-class Recording(NamedTuple):
-    """A recorded formula.
-
-    Attributes:
-        program: The function of the parameters that were read.
-        readings: Of p and of q.
-        partial: It answers some elements only, and says NaN to the others.
-    """
-
-    program: Program
-    readings: tuple[Reading, Reading]
-    partial: bool
-
-
-def record(p: Distribution, q: Distribution, answer: Answer) -> Recording | None:
-    """The formula that answers two objects, as a function of their parameters; None if it is no elementwise one."""
-    with torch.inference_mode(mode=False), torch.enable_grad():
-        try:
-            return _record(p, q, answer)
-        except (RefusedError, TooLargeError):
-            return None
-
-
-def _record(p: Distribution, q: Distribution, answer: Answer) -> Recording:
-    rule = registry.find(type(p), type(q))
-    some = None if rule is None else rule.usual
-    if some is None and _infinite_by_support(p, q, rule, answer):
-        some = _where_infinite
-    partial = some is not None
-    if not partial and (rule is None or not _has_formula(rule, p, q)):
-        raise RefusedError("no formula of its own")
-    examples = Example(p), Example(q)
-
-    def formula(*laws: Distribution) -> Tensor:
-        return answer(laws[0], laws[1])[0] if some is None else some(*laws)
-
-    leaves = [leaf for example in examples for leaf in example.leaves.values()]
-    grad = _any_numbers()
-    with Recorder() as recorder:
-        for tensor in (*leaves, grad):
-            recorder.input(tensor)
-        value = formula(*(example.law for example in examples))
-        if value.shape != (LENGTH,):
-            raise RefusedError(f"a value of shape {tuple(value.shape)}")
-        found: Sequence[Tensor | None] = [None] * len(leaves)
-        if value.requires_grad:
-            # Through a sum: handed `grad` directly, torch would import its symbolic shapes first, for seconds.
-            total = recorder.run_unseen(_dot, value, grad)
-            found = torch.autograd.grad(total, leaves, allow_unused=True)
-    node, slopes = (
-        recorder.node(value),
-        [_spread(recorder.node(g), leaf) for g, leaf in zip(found, leaves, strict=True)],
-    )
-    assert isinstance(node, int)
-    required = _own(examples) if partial else _at_least_one(examples)
-    used = recorder.keep_inputs([node, *(n for slope in slopes for n in slope)], required)
-
-    def of_tensors(*tensors: Tensor) -> Tensor:
-        given = iter(tensors)
-        every = [next(given) if keep else leaf.detach()[:1] for leaf, keep in zip(leaves, used, strict=True)]
-        count = len(examples[0].leaves)
-        return formula(examples[0].rebuilt(every[:count]), examples[1].rebuilt(every[count:]))
-
-    kept = [i for i, keep in enumerate(used) if keep]
-    gradients = [n for i in kept for n in slopes[i]]
-    program = Program(recorder.graph, node, gradients, parts=[_parts(leaves[i]) for i in kept], formula=of_tensors)
-    count = len(examples[0].leaves)
-    readings = examples[0].reading(used[:count]), examples[1].reading(used[count:])
-    return Recording(program, readings, partial)
-
-
-def _any_numbers() -> Tensor:
-    """Numbers like no others, from a generator of their own: the user's seed gives what it gave."""
-    own = torch.Generator(device="cpu").manual_seed(0)
-    return torch.rand(LENGTH, dtype=torch.float64, device="cpu", generator=own)
-
-
-def _has_formula(rule: registry.Rule, p: Distribution, q: Distribution) -> bool:
-    # Whether two transforms cancel depends on more than parameters; those of a LogNormal are always the same.
-    return rule.method == "closed form" or (type(p) is type(q) is LogNormal)
-
-
-def _infinite_by_support(p: Distribution, q: Distribution, rule: registry.Rule | None, answer: Answer) -> bool:
-    """Whether these two are infinite everywhere because p's support is not inside q's, and no formula says otherwise.
-
-    A law of counts may be a single atom, which is inside where its support is not.
-    """
-    inner, outer = support.interval(p), support.interval(q)
-    if inner is not None and not inner.discrete and _sticks_out(p, q):
-        return True
-    if (
-        inner is None
-        or outer is None
-        or (inner.discrete and outer.discrete)
-        or (rule is not None and rule.decides_support)
-    ):
-        return False
-    if support.nested(inner, outer) is False:
-        return True
-    return (rule is None or rule.method == "structure") and answer(p, q)[2] == "infinite"
-
-
-def _where_infinite(p: Distribution, q: Distribution) -> Tensor:
-    """Infinity where p's support is not inside q's, else NaN."""
-    inside = support.contained(p, q)
-    infinite = torch.full((LENGTH,), math.inf, dtype=torch.float64, device="cpu")
-    if not isinstance(inside, Tensor) or _sticks_out(p, q):
-        return infinite
-    return torch.where(inside, math.nan, infinite)
-
-
-def _sticks_out(p: Distribution, q: Distribution) -> bool:
-    """Whether p's support is not inside q's whatever their parameters.
-
-    Both bounds of a Uniform are finite, and a Pareto begins above 0.
-    """
-    inner = support.interval(p)
-    if inner is None or not isinstance(q, Uniform | Pareto):
-        return False
-    below = isinstance(inner.lower, float) and inner.lower <= (0.0 if isinstance(q, Pareto) else -math.inf)
-    above = isinstance(inner.upper, float) and inner.upper == math.inf
-    return below or (above and isinstance(q, Uniform))
-
-
-def _dot(x: Tensor, y: Tensor) -> Tensor:
-    return (x * y).sum()
-
-
 def _parts(leaf: Tensor) -> int:
     return leaf.shape[1] if leaf.dim() == 2 else 0
-
-
-def _spread(value: Value, leaf: Tensor) -> tuple[int, ...]:
-    """One node per parameter that a tensor holds; where there is no gradient, one zero for all."""
-    return value if isinstance(value, tuple) else (value,) * (_parts(leaf) or 1)
-
-
-def _at_least_one(examples: Sequence[Example]) -> list[int]:
-    """An input of each side, whose shape and dtype count even if the value does not depend on it."""
-    found, at = [], 0
-    for example in examples:
-        found.append(at)
-        at += len(example.leaves)
-    return found
-
-
-def _own(examples: Sequence[Example]) -> list[int]:
-    """The inputs that are a law's own, or all of one that keeps none itself: infinity is connected to these."""
-    found, at = [], 0
-    for example in examples:
-        own = [i for i, path in enumerate(example.leaves) if "." not in path] or range(len(example.leaves))
-        found += [at + i for i in own]
-        at += len(example.leaves)
-    return found
 
 
 class Example:
@@ -234,7 +73,7 @@ class Example:
                 state[name] = self._copy(value, f"{prefix}{name}.")
         if given:
             state["_param"] = state[given]
-        return made(type(d), state, torch.Size([LENGTH]))
+        return made(type(d), state, Size([LENGTH]))
 
     def _leaf(self, value: Tensor, path: str, event_dims: int) -> Tensor:
         """One leaf per path, even if a maker handed the same tensor over twice."""

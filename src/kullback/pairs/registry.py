@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from kullback._core.errors import InputTypeError, RegistrationError, explain_problem
+from kullback.kernels import native_table
 from kullback.pairs import torch_registry
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -63,7 +64,6 @@ class Rule(NamedTuple):
             degenerate parameters (a rate of 0, a probability of 1) or must be compared before anything else.
         finished: Whether the formula's result is the answer as it is: it decides the support, and it has the dtype and
             the broadcast batch shape of the answer. Nothing stands between a small input and its kernel then.
-        usual: An elementwise formula for the usual case, NaN where it does not hold (`recording`).
     """
 
     p: type[Distribution]
@@ -74,10 +74,21 @@ class Rule(NamedTuple):
     applies: Callable[[type, type], bool] | None = None
     decides_support: bool = False
     finished: bool = False
-    usual: Callable[..., Tensor] | None = None
 
     def __str__(self) -> str:
         return f"KL({self.p.__name__} || {self.q.__name__})"
+
+
+class NativeCall(NamedTuple):
+    """The short way to a native kernel, for two objects of exactly these classes.
+
+    Attributes:
+        call: Answers the divergence, or NotImplemented where something is not ordinary.
+        in_torch: What torch's registry held for the classes when this was made; another formula there comes first.
+    """
+
+    call: Callable[[Distribution, Distribution], Any]
+    in_torch: Any
 
 
 _rules: dict[tuple[type, type], Rule] = {}
@@ -86,7 +97,8 @@ _torch_rules: dict[tuple[type, type], Rule] = {}
 _torch_entries: list[Any] = []
 # Answers of `find` since the last change of the rules, for as long as the classes live.
 _resolved: WeakKeyDictionary[type, WeakKeyDictionary[type, Rule | None]] = WeakKeyDictionary()
-quick: dict[tuple[type, type], Any] = {}  # recorded formulas (`quick.Ways`) since the last change of the rules
+# The short calls of native pairs (`kernels.native_table`) since the last change of the rules.
+native: dict[tuple[type, type], NativeCall] = {}
 _general: list[Callable[[Distribution, Distribution], Rule | None]] = []
 
 
@@ -99,13 +111,12 @@ def register(
     applies: Callable[[type, type], bool] | None = None,
     decides_support: bool = False,
     finished: bool = False,
-    usual: Callable[..., Tensor] | None = None,
 ) -> Callable[[F], F]:
     """Decorate the library's own formula for KL(p ‖ q)."""
 
     def decorate(formula: F) -> F:
         decides = decides_support or finished
-        add(Rule(p, q, cast("Formula", formula), method, source, applies, decides, finished, usual))
+        add(Rule(p, q, cast("Formula", formula), method, source, applies, decides, finished))
         return formula
 
     return decorate
@@ -183,14 +194,14 @@ def add(rule: Rule) -> None:
         )
     _rules[rule.p, rule.q] = rule
     _resolved.clear()
-    quick.clear()
+    native.clear()
 
 
 def remove(p: type, q: type) -> None:
     """Forget the formula registered for exactly these two classes."""
     del _rules[p, q]
     _resolved.clear()
-    quick.clear()
+    native.clear()
 
 
 def rules() -> list[Rule]:
@@ -216,7 +227,19 @@ def follow_torch() -> None:
     for (p, q), formula in found.items():
         _torch_rules[p, q] = Rule(p, q, formula, "torch", f"torch.distributions.register_kl: {where_defined(formula)}")
     _resolved.clear()
-    quick.clear()
+    native.clear()
+
+
+def find_native(p: type, q: type) -> NativeCall | None:
+    """The short call for objects of exactly these classes, if their rule is the library's own."""
+    follow_torch()
+    rule = find(p, q) if p is q else None
+    call = native_table.short_call(p) if rule is not None and rule.finished and rule.p is p else None
+    if call is None:
+        native.pop((p, q), None)
+        return None
+    native[p, q] = NativeCall(call, torch_registry.entry((p, q)))
+    return native[p, q]
 
 
 # torch.compiler.assume_constant_result sets this mark too, but imports the compiler for it, which takes seconds.

@@ -13,22 +13,24 @@ from torch import Tensor
 from torch.distributions import Beta, Dirichlet, LogisticNormal, Normal, TransformedDistribution
 from torch.distributions.transforms import SigmoidTransform
 
+from kullback.pairs.closed.gamma import entropy_shape
+from kullback.pairs.moments import kl_to_normal
 from kullback.pairs.parameters import read, working
-from kullback.pairs.positive.laws import of_odds
-from kullback.pairs.positive.targets import log_to_normal
-from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import Reduced, register
+from kullback.special import digamma, trigamma
 
 
 @register(
     Dirichlet, LogisticNormal, source="Σ J(logit z) + KL(Normal of the moments of logit z ‖ Normal), z ~ Beta fractions"
 )
-def kl_dirichlet_logistic_normal(p: Dirichlet, q: LogisticNormal) -> tuple[Tensor, Tensor]:
+def kl_dirichlet_logistic_normal(p: Dirichlet, q: LogisticNormal) -> Tensor:
     """The odds of a Beta(a, b) are those of two Gammas: E logit z = ψ(a) − ψ(b), Var logit z = ψ'(a) + ψ'(b)."""
     a, b = _fractions(p)
     loc, scale = _normals(q)
-    value, error = log_to_normal(of_odds(a, b, log_ratio(a, b)), loc, scale)
-    return value.sum(-1), error.sum(-1)
+    variance, total = trigamma(a) + trigamma(b), a + b
+    shape = entropy_shape(a) + entropy_shape(b) - entropy_shape(total)
+    negentropy = torch.log(variance * (a / total) * b) / 2 + shape
+    return kl_to_normal(negentropy, torch.sqrt(variance), digamma(a) - digamma(b), loc, scale).sum(-1)
 
 
 @register(

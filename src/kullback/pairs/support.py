@@ -11,9 +11,12 @@ import math
 from typing import NamedTuple
 
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from torch.distributions import Distribution, VonMises, constraints
 
+from kullback.kernels.levels import is_traced
 from kullback.pairs.parameters import working
+from kullback.pairs.torch_registry import STRUCTURES
 
 Bound = float | Tensor
 
@@ -76,11 +79,17 @@ def nested(p: Interval, q: Interval) -> Tensor | bool:
     """Whether p's interval lies inside q's: a bool where parameters do not matter, else one per batch element."""
     if p.discrete != q.discrete:
         return False
-    above: Tensor | bool = p.lower >= q.lower
-    below: Tensor | bool = p.upper <= q.upper
-    if above is False or below is False:
+    below, above = _less(p.lower, q.lower), _less(q.upper, p.upper)
+    if below is True or above is True:
         return False
-    return above & below
+    outside = below | above
+    return outside.logical_not() if isinstance(outside, Tensor) else not outside
+
+
+def _less(a: Bound, b: Bound) -> Tensor | bool:
+    """Whether a < b; a bound that is NaN is not, so that the formula sees it and says NaN."""
+    never = (isinstance(a, float) and a == math.inf) or (isinstance(b, float) and b == -math.inf)
+    return False if never else a < b
 
 
 def contained(p: Distribution, q: Distribution) -> Tensor | bool:
@@ -89,3 +98,37 @@ def contained(p: Distribution, q: Distribution) -> Tensor | bool:
     if inner is None or outer is None:
         return True
     return nested(inner, outer)
+
+
+_by_class: dict[tuple[type, type], bool] = {}
+
+
+def _is_family(kind: type) -> bool:
+    """Whether a class is one of torch's families, whose objects have one kind of support."""
+    return kind.__module__.startswith("torch.distributions.") and kind not in STRUCTURES
+
+
+def contained_by_class(p: Distribution, q: Distribution) -> Tensor | bool:
+    """`contained`, remembered for classes of torch's whose parameters do not matter."""
+    kinds = type(p), type(q)
+    known = None if is_dynamo_compiling() else _by_class.get(kinds)
+    if known is not None:
+        return known
+    inside = contained(p, q)
+    if isinstance(inside, bool) and all(map(_is_family, kinds)):
+        _by_class[kinds] = inside
+    return inside
+
+
+def outside_everywhere(p: Distribution, q: Distribution) -> bool:
+    """Whether p has a density, and in every element mass where q has none; False where values cannot be looked at.
+
+    Mass functions are left to the formulas: a Poisson of rate 0 is inside the support of a Bernoulli.
+    """
+    if not (_is_family(type(p)) and _is_family(type(q))):
+        return False
+    inside = contained_by_class(p, q)
+    if inside is True or (isinstance(inside, Tensor) and (is_traced() or bool(inside.any()))):
+        return False
+    of_p = interval(p)
+    return of_p is not None and not of_p.discrete

@@ -26,7 +26,7 @@ Formula = Callable[[Distribution, Distribution], Answer | None]
 def replace_unexplained_nan(formula: Formula, p: Distribution, q: Distribution) -> Answer | None:
     """The formula's value and error without NaN; None where the formula has no answer."""
     found = formula(p, q)
-    if found is None or hidden() or tracer_active() or not bool(found[0].isnan().any()):
+    if found is None or hidden() or tracer_active() or found[0].is_meta or not bool(found[0].isnan().any()):
         return found
     lost = found[0].isnan() & _in_domain(p) & _in_domain(q)
     if found[0].requires_grad:

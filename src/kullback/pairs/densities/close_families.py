@@ -17,6 +17,7 @@ from torch.distributions import Distribution
 from torch.distributions.relaxed_bernoulli import LogitRelaxedBernoulli
 
 from kullback._core.gauss_legendre import gauss_legendre
+from kullback.pairs.closed.von_mises import log_i0_bregman
 from kullback.pairs.densities.point import CAP, Point
 from kullback.pairs.densities.power_chart import log_rest_of
 from kullback.pairs.densities.reading import Given
@@ -25,7 +26,6 @@ from kullback.pairs.gamma_half_step import half_step_difference
 from kullback.pairs.log_sinhc import log_sinhc, log_sinhc_bregman
 from kullback.pairs.outcomes import chance, difference_of_log_odds
 from kullback.pairs.ratios import log_ratio
-from kullback.pairs.von_mises import log_i0_bregman
 from kullback.special import bessel_ratio, digamma, lgamma_bregman, log1pmx
 
 Formula = Callable[[Point, Given, Given], Tensor]

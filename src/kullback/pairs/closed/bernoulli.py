@@ -1,0 +1,57 @@
+"""KL(Bernoulli ‖ q). Called by `pairs.dispatch`."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.distributions import Bernoulli, Binomial, Poisson
+
+from kullback.kernels.pair_ops import PairOp
+from kullback.pairs.outcomes import Chance, chance, kl_per_trial
+from kullback.pairs.parameters import gives_logits, read
+from kullback.pairs.registry import register
+from kullback.pairs.trials import kl_of_trials
+from kullback.special import kl_div
+
+
+@register(
+    Bernoulli,
+    Bernoulli,
+    source="p₁ φ(log q₁/p₁) + p₀ φ(log q₀/p₀), φ(x) = eˣ − 1 − x",
+    finished=True,
+)
+def kl_bernoulli_bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
+    """Both terms are non-negative; see `outcomes`."""
+    logits_p, logits_q = gives_logits(p), gives_logits(q)
+    return BERNOULLI_OPS[logits_p, logits_q](p.logits if logits_p else p.probs, q.logits if logits_q else q.probs)
+
+
+def _op(logits_p: bool, logits_q: bool) -> PairOp:
+    def formula(given_p: Tensor, given_q: Tensor) -> Tensor:
+        return kl_per_trial(Chance(given_p, logits_p), Chance(given_q, logits_q))
+
+    sides = ["logits" if logits else "probs" for logits in (logits_p, logits_q)]
+    return PairOp(f"bernoulli_{'_'.join(sides)}", formula, arguments=("given_p", "given_q"))
+
+
+BERNOULLI_OPS = {(of_p, of_q): _op(of_p, of_q) for of_p in (False, True) for of_q in (False, True)}
+
+
+@register(Bernoulli, Binomial, method="integral", source="a Bernoulli is a Binomial of one trial", decides_support=True)
+def kl_bernoulli_binomial(p: Bernoulli, q: Binomial) -> tuple[Tensor, Tensor]:
+    """See KL(Binomial ‖ Binomial)."""
+    chance_p, (big,) = chance(p), read(q, "total_count")
+    return kl_of_trials(torch.ones_like(chance_p.given), chance_p, big, chance(q))
+
+
+@register(Bernoulli, Poisson, source="[p log(p/λ) − p + λ] + [(1−p) log(1−p) + p]", decides_support=True)
+def kl_bernoulli_poisson(p: Bernoulli, q: Poisson) -> Tensor:
+    """A Poisson gives 0 and 1 the weights e^−λ and λ e^−λ; both brackets are non-negative."""
+    chance_p = chance(p)
+    (rate,) = read(q, "rate")
+    success, failure = chance_p.both()
+    value = kl_div(success, rate) + kl_div(failure, torch.ones_like(failure))
+    # A success that is merely too rare for a number (logits of -800) is still outside the support of a rate of 0.
+    return value.masked_fill((rate == 0) & (chance_p.given != chance_p.never), math.inf)

@@ -1,0 +1,108 @@
+"""KL(Gamma ‖ q); a Chi2 is a Gamma, and so is an Exponential, of concentration 1. Called by `pairs.dispatch`."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch import distributions as d
+from torch.distributions import Exponential, Gamma, Gumbel, Normal
+
+from kullback.kernels.pair_ops import PairOp
+from kullback.pairs.moments import LogMoments, kl_to_normal, phi_of_log_mean, register_moments
+from kullback.pairs.parameters import read
+from kullback.pairs.ratios import log_ratio
+from kullback.pairs.registry import register
+from kullback.special import binet, binet_bregman, kl_div, lgamma_bregman, log1pmx
+
+
+@register(
+    Gamma,
+    Gamma,
+    source="b·φ(log(aβ_q/(bβ_p))) + ½φ(log(b/a)) + D_R(a→b): Stirling's part and Binet's remainder R",
+    finished=True,
+)
+def kl_gamma_gamma(p: Gamma, q: Gamma) -> Tensor:
+    """See `_gamma_gamma`."""
+    return gamma_op(p.concentration, p.rate, q.concentration, q.rate)
+
+
+@register(Gamma, Exponential, source="Gamma ‖ Gamma with b = 1", finished=True)
+def kl_gamma_exponential(p: Gamma, q: Exponential) -> Tensor:
+    """An Exponential is a Gamma of concentration 1."""
+    return gamma_op(p.concentration, p.rate, torch.ones_like(q.rate), q.rate)
+
+
+def _gamma_gamma(a: Tensor, rate_p: Tensor, b: Tensor, rate_q: Tensor) -> Tensor:
+    """Three non-negative terms; the textbook form's log-gammas cancel among each other at large concentration.
+
+    The ratio of the means is 1 + y, y = u + v + uv with the relative differences u and v, exact near equality.
+    """
+    u, v = (a - b) / b, (rate_q - rate_p) / rate_p
+    y = u + v * (1 + u)
+    near = y.abs() < 0.5
+    means = torch.where(
+        near, -b * log1pmx(torch.where(near, y, 0.0)), kl_div(b, torch.where(near, b, a * (rate_q / rate_p)))
+    )
+    return means + kl_div(a, b) / a / 2 + binet_bregman(a, b)
+
+
+gamma_op = PairOp("gamma", _gamma_gamma, arguments=("a", "rate_p", "b", "rate_q"))
+
+
+@register(
+    Gamma, Gumbel, source="J(a) + a(c − log(1+c)) − log(c√a) + ½log(e/2π) + φ(L), c = 1/(rate·scale), L = log E e^(−z)"
+)
+def kl_gamma_gumbel(p: Gamma, q: Gumbel) -> Tensor:
+    """See `gamma_gumbel`."""
+    return gamma_gumbel(*read(p, "concentration", "rate"), *read(q, "loc", "scale"))
+
+
+def gamma_gumbel(a: Tensor, rate: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
+    """KL(Gamma(a, rate) ‖ Gumbel(loc, scale)).
+
+    With z = (x − loc)/scale, E z + E e^(−z) = φ(L) + 1 + (L + E z) and L + E z = a(c − log(1+c)) ≥ 0. Neither
+    e^(loc/scale) nor (1+c)^(−a) is formed alone, since one overflows where the other underflows.
+    """
+    c = (rate * scale).reciprocal()
+    value = phi_of_log_mean(loc / scale - a * torch.log1p(c)) + negentropy(a) - a * log1pmx(c)
+    return value - torch.log(c * a.sqrt()) + (0.5 - 0.5 * math.log(2 * math.pi))
+
+
+@register(Gamma, Normal, source="J(a) + KL(Normal of the same moments ‖ q)")
+def kl_gamma_normal(p: Gamma, q: Normal) -> Tensor:
+    """Mean a/rate, variance a/rate²."""
+    a, rate = read(p, "concentration", "rate")
+    return kl_to_normal(negentropy(a), a.sqrt() / rate, a / rate, *read(q, "loc", "scale"))
+
+
+def negentropy(a: Tensor) -> Tensor:
+    """J(a) = ½log(2πe·a) − H(Gamma(a, 1)), about 1/(3a) for large a; Stirling's main parts cancel exactly."""
+    return (a - 1) * binet(a, 1) - binet(a) + a.reciprocal() / 2
+
+
+def entropy_shape(a: Tensor) -> Tensor:
+    """N = a·R′(a) − R(a), about −1/(6a): the entropy of log x is ½log(2πe/a) − N."""
+    return a * binet(a, 1) - binet(a)
+
+
+def log_gamma_moments(a: Tensor, rate: Tensor) -> LogMoments:
+    """A(c) is the Bregman divergence of log Γ from a to a + c; infinite for c ≤ −a."""
+
+    def jensen(c: Tensor) -> tuple[Tensor, Tensor]:
+        infinite = c <= -a
+        start, end = torch.broadcast_tensors(a, a + torch.where(infinite, 1.0, c))  # type: ignore[no-untyped-call]
+        return lgamma_bregman(start, end), infinite
+
+    # ψ(a) − log(rate) and log(a·ψ′(a)) without the logarithm of a, which cancels where a is large.
+    mean, wider = log_ratio(a, rate) - 0.5 / a + binet(a, 1), 0.5 / a + a * binet(a, 2)
+    return LogMoments(mean, (1 + wider) / a, torch.log1p(wider), a, entropy_shape(a), jensen)
+
+
+def gamma_moments(p: Gamma) -> LogMoments:
+    """See `log_gamma_moments`."""
+    return log_gamma_moments(*read(p, "concentration", "rate"))
+
+
+register_moments(Gamma, gamma_moments, "E xᶜ = Γ(a+c)/(Γ(a)·rateᶜ), κ = a", [d.HalfNormal, d.InverseGamma, d.LogNormal])

@@ -1,0 +1,51 @@
+"""KL(Gumbel ‖ q); a Weibull's −log x is a Gumbel and uses the same formula. Called by `pairs.dispatch`."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.distributions import Gumbel, Normal
+
+from kullback.kernels.pair_ops import PairOp
+from kullback.pairs.moments import EULER, kl_to_normal
+from kullback.pairs.parameters import read
+from kullback.pairs.registry import register
+from kullback.special import digamma, expm1mx, lgamma_bregman
+
+_NEGENTROPY = 0.5 * math.log(2 * math.pi * math.e * math.pi**2 / 6) - EULER - 1
+
+
+@register(Gumbel, Gumbel, source="φ(log Γ(1+r) − Δμ/β_q) + log Γ(r) + γ(r−1), r = β_p/β_q", finished=True)
+def kl_gumbel_gumbel(p: Gumbel, q: Gumbel) -> Tensor:
+    """See `gumbel_by_ratio`."""
+    return gumbel_op(p.loc, p.scale, q.loc, q.scale)
+
+
+def _gumbel_gumbel(loc_p: Tensor, scale_p: Tensor, loc_q: Tensor, scale_q: Tensor) -> Tensor:
+    return gumbel_by_ratio(scale_p / scale_q, (scale_p - scale_q) / scale_q, (loc_q - loc_p) / scale_q)
+
+
+def gumbel_by_ratio(r: Tensor, r_less_one: Tensor, shift: Tensor) -> Tensor:
+    """KL by the ratio of the scales, its distance from 1, and (μ_q − μ_p)/β_q.
+
+    E e^(−z) = e^L with L = shift + log Γ(1+r); φ(L) and the Bregman divergence log Γ(r) + γ(r−1) are not negative. Near
+    1 the ratio has lost digits that its distance from 1 has: they are added with the slope ψ(r) + γ.
+    """
+    lost = torch.where(r_less_one.abs() < 0.5, r_less_one - (r - 1), 0.0)
+    bregman = lgamma_bregman(torch.ones_like(r), r) + ((digamma(r) + EULER) * lost).detach()
+    log_mgf = shift + (bregman - EULER * r_less_one + torch.log(r))
+    over = log_mgf > 709
+    return torch.where(over, math.inf, expm1mx(torch.where(over, 0.0, log_mgf)) + bregman)
+
+
+gumbel_op = PairOp("gumbel", _gumbel_gumbel, arguments=("loc_p", "scale_p", "loc_q", "scale_q"))
+
+
+@register(Gumbel, Normal, source="½log(π³/3) − ½ − γ + KL(Normal of the same moments ‖ q)")
+def kl_gumbel_normal(p: Gumbel, q: Normal) -> Tensor:
+    """Mean μ + γβ, variance (πβ)²/6."""
+    loc, scale = read(p, "loc", "scale")
+    sd = math.pi / math.sqrt(6) * scale
+    return kl_to_normal(_NEGENTROPY, sd, loc + EULER * scale, *read(q, "loc", "scale"))

@@ -1,0 +1,58 @@
+"""KL(Normal ‖ q). Called by `pairs.dispatch`."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.distributions import Gumbel, Laplace, Normal
+
+from kullback.kernels.pair_ops import PairOp
+from kullback.pairs.moments import kl_to_laplace, phi_of_log_mean
+from kullback.pairs.parameters import read
+from kullback.pairs.registry import register
+from kullback.special import kl_div
+
+_LOG_2_PI = math.log(2 * math.pi)
+
+
+@register(Normal, Normal, source="½[φ(2s) + (Δμ/σ_q)²], s = log(σ_p/σ_q), φ(x) = eˣ − 1 − x", finished=True)
+def kl_normal_normal(p: Normal, q: Normal) -> Tensor:
+    """See `_normal_normal`."""
+    return normal_op(p.loc, p.scale, q.loc, q.scale)
+
+
+def scale_term(scale_p: Tensor, scale_q: Tensor) -> Tensor:
+    """½φ(2·log(σ_p/σ_q)) = ½w² + [w − log(1+w)] with w = σ_p/σ_q − 1; neither part is negative."""
+    wider = (scale_p - scale_q) / scale_q
+    return wider * wider / 2 + kl_div(scale_q, scale_p) / scale_q
+
+
+def _normal_normal(loc_p: Tensor, scale_p: Tensor, loc_q: Tensor, scale_q: Tensor) -> Tensor:
+    offset = (loc_p - loc_q) / scale_q
+    return scale_term(scale_p, scale_q) + offset * offset / 2
+
+
+normal_op = PairOp("normal", _normal_normal, arguments=("loc_p", "scale_p", "loc_q", "scale_q"))
+
+
+@register(Normal, Gumbel, source="½φ(2s) + φ(½e^(2s) − Δμ/β) + 1 − ½log 2π, s = log(σ/β)")
+def kl_normal_gumbel(p: Normal, q: Gumbel) -> Tensor:
+    """E e^(−z) = e^u with u = ½(σ/β)² − Δμ/β; u + E z = ½(σ/β)² joins the entropy."""
+    loc_p, scale_p = read(p, "loc", "scale")
+    loc_q, scale_q = read(q, "loc", "scale")
+    log_mgf = (scale_p / scale_q) ** 2 / 2 - (loc_p - loc_q) / scale_q
+    return scale_term(scale_p, scale_q) + phi_of_log_mean(log_mgf) + (1 - _LOG_2_PI / 2)
+
+
+@register(Normal, Laplace, source="φ(log(t/b)) + log(t/σ) + ½log(2e/π), t = E|x − μ_q|")
+def kl_normal_laplace(p: Normal, q: Laplace) -> Tensor:
+    """E|x − μ_q| = σ·√(2/π)·e^(−δ²/2) + Δμ·erf(δ/√2), δ = Δμ/σ."""
+    loc_p, scale_p = read(p, "loc", "scale")
+    loc_q, scale_q = read(q, "loc", "scale")
+    difference = loc_p - loc_q
+    delta = difference / scale_p
+    absolute = math.sqrt(2 / math.pi) * scale_p * torch.exp(-delta * delta / 2)
+    absolute = absolute + difference * torch.erf(delta * math.sqrt(0.5))
+    return kl_to_laplace(absolute, torch.log(scale_p) + (_LOG_2_PI + 1) / 2, scale_q)
