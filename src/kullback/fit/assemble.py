@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import math
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
 from kullback._core.errors import InputValueError, explain_problem
-from kullback.fit.divergence import between, log_normalizer, of_points, reverse_without_route
+from kullback.fit.divergence import Divergence, between, log_normalizer, of_points, reverse_without_route
 from kullback.fit.families import Family
 from kullback.fit.forward import Fitted, negative_log_likelihood
 from kullback.fit.implicit import attach_target
 from kullback.fit.information import Uncertainty
 from kullback.fit.log_density import LogTarget
+from kullback.fit.log_prob import log_prob
 from kullback.fit.moments import Parameters, is_iterated
 from kullback.fit.projection import Optimum, Projection
 from kullback.fit.reverse import Optima
@@ -22,62 +23,78 @@ from kullback.fit.targets import Points, Target
 
 
 def assemble_forward(target: Target, fitted: Fitted, points: Points, seed: int) -> Projection:
-    """The result of a forward projection."""
+    """The result of a forward projection; of data, its divergence and likelihood are computed when asked for."""
     family, coordinates = fitted.family, fitted.coordinates
-    with torch.no_grad():
-        optimum = coordinates.pack(fitted.parameters).detach()
     parameters = fitted.parameters
     follows = torch.is_grad_enabled() and (points.x.requires_grad or points.w.requires_grad)
     if follows and (fitted.method != "closed form" or is_iterated(family)):
-        attached = attach_target(negative_log_likelihood(coordinates, points.x, points.w), optimum)
+        attached = attach_target(negative_log_likelihood(coordinates, points.x, points.w), _optimum(fitted))
         parameters = coordinates.unpack(attached)
-    shaped = _shaped(parameters, points.batch_shape)
-    exact_member = family.construct({**_shaped(_fixed(family), points.batch_shape), **shaped})
+    batch, dtype = points.batch_shape, target.dtype
+    shaped = _shaped(parameters, batch)
     log_likelihood = size = uncertainty = None
     if target.distribution is not None:
-        found = between(target.distribution, exact_member, seed)
+        member = family.construct({**_shaped(_fixed(family), batch), **shaped})
+        found = between(target.distribution, member, seed)
         if bool((found.value == torch.inf).any()):
-            raise InputValueError(
-                explain_problem(
-                    f"KL({target.words} ‖ {family}) is infinite: the family gives no mass to a part of the target, or "
-                    "the target's tails are too heavy for it.",
-                    got=f"{target.distribution}",
-                    expected="a family whose support contains the target's, with tails at least as heavy",
-                    instead='another family, or direction="reverse"',
-                )
-            )
+            raise _infinite(target, family)
+        divergence = partial(_as_dtype, found, dtype)
     else:
-        flat = family.construct({name: value.detach() for name, value in fitted.parameters.items()})
-        found = of_points(points, flat)
-        found = found._replace(
-            value=found.value.reshape(points.batch_shape), error=found.error.reshape(points.batch_shape)
-        )
+        divergence = partial(_divergence_of_data, fitted, points, dtype)
         if points.size is not None:
-            size = points.size.reshape(points.batch_shape)
-            with torch.no_grad():
-                mean = -negative_log_likelihood(coordinates, points.x, points.w)(optimum)
-                if not optimum.shape[1]:
-                    mean = (points.w * flat.log_prob(points.x)).sum(0)
-            log_likelihood = (mean * points.size).reshape(points.batch_shape).to(target.dtype)
-            uncertainty = Uncertainty(coordinates, optimum, points, target.dtype)
-    kl = found.value.to(target.dtype) if found.value.dtype != target.dtype else found.value
+            size = points.size.reshape(batch)
+            log_likelihood = partial(_log_likelihood, fitted, points, dtype)
+            uncertainty = Uncertainty(fitted, points, dtype)
     return Projection(
-        distribution=_finished(family, shaped, points.batch_shape, target.dtype),
-        kl=kl,
-        kl_error=found.error.detach(),
-        kl_method=found.method,
         direction="forward",
         family=family,
         converged=bool(fitted.converged.all()),
         iterations=fitted.iterations,
-        history=_history(fitted, found.value),
-        parameters={name: value.to(target.dtype) for name, value in shaped.items()},
-        log_likelihood=log_likelihood,
-        num_parameters=optimum.shape[1] + _chosen_ends(family),
+        parameters={name: value.to(dtype) for name, value in shaped.items()},
+        num_parameters=coordinates.size + _chosen_ends(family),
         num_observations=size,
         warnings=fitted.warnings,
+        _construct=partial(_finished, family, shaped, batch, dtype),
+        _divergence=divergence,
+        _log_likelihood=log_likelihood,
+        _steps=fitted.history,
         _target=target,
         _uncertainty=uncertainty,
+    )
+
+
+def _optimum(fitted: Fitted) -> Tensor:
+    with torch.no_grad():
+        return fitted.coordinates.pack(fitted.parameters).detach()
+
+
+def _as_dtype(found: Divergence, dtype: torch.dtype) -> Divergence:
+    return found._replace(value=found.value.to(dtype), error=found.error.detach())
+
+
+def _divergence_of_data(fitted: Fitted, points: Points, dtype: torch.dtype) -> Divergence:
+    found = of_points(points, fitted.member())
+    value, error = found.value.reshape(points.batch_shape).to(dtype), found.error.reshape(points.batch_shape)
+    return found._replace(value=value, error=error)
+
+
+def _log_likelihood(fitted: Fitted, points: Points, dtype: torch.dtype) -> Tensor:
+    assert points.size is not None
+    with torch.no_grad():
+        log_q = log_prob(fitted.member(), points.x)
+        mean = torch.where(points.w > 0, points.w * log_q, 0.0).sum(0)
+    return (mean * points.size).reshape(points.batch_shape).to(dtype)
+
+
+def _infinite(target: Target, family: Family) -> InputValueError:
+    return InputValueError(
+        explain_problem(
+            f"KL({target.words} ‖ {family}) is infinite: the family gives no mass to a part of the target, or the "
+            "target's tails are too heavy for it.",
+            got=f"{target.distribution}",
+            expected="a family whose support contains the target's, with tails at least as heavy",
+            instead='another family, or direction="reverse"',
+        )
     )
 
 
@@ -113,22 +130,21 @@ def assemble_reverse(target: Target, log_target: LogTarget, optima: Optima, seed
         each = _shaped(coordinates.unpack(points[index : index + 1]), batch)
         kl = float(value.detach()) if index == 0 else max(float(optima.value[index] + shift), 0.0)
         members.append(Optimum(_finished(family, each, batch, target.dtype), kl))
+    found = Divergence(value, error, method)
     return Projection(
-        distribution=_finished(family, shaped, batch, target.dtype),
-        kl=value.to(target.dtype),
-        kl_error=error.detach(),
-        kl_method=method,
         direction="reverse",
         family=family,
         converged=bool(fitted.converged[0]),
         iterations=fitted.iterations,
-        history=_history(fitted, value.detach()),
         parameters={name: each.to(target.dtype) for name, each in shaped.items()},
         optima=members,
         log_normalizer=constant,
         log_normalizer_error=constant_error,
         num_parameters=points.shape[1],
         warnings=fitted.warnings,
+        _construct=partial(_finished, family, shaped, batch, target.dtype),
+        _divergence=partial(_as_dtype, found, target.dtype),
+        _steps=fitted.history,
         _target=target,
     )
 
@@ -158,13 +174,3 @@ def _finished(family: Family, shaped: Parameters, batch: torch.Size, dtype: torc
 def _chosen_ends(family: Family) -> int:
     """Ends of the support that were set to the smallest sample count as fitted parameters."""
     return int(family.name == "GeneralizedPareto" and "loc" in family.fixed)
-
-
-def _history(fitted: Fitted, final: Tensor) -> list[float]:
-    """The objective differs from KL by a constant; where KL is known, the last entry is KL."""
-    values = [float(step.sum()) for step in fitted.history]
-    total = float(final.detach().sum())
-    if not values:
-        return [total] if math.isfinite(total) else []
-    shift = total - values[-1] if math.isfinite(total) else 0.0
-    return [value + shift for value in values]

@@ -9,8 +9,9 @@ import difflib
 import inspect
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
@@ -19,8 +20,7 @@ from torch import Tensor
 from torch.distributions import Distribution, constraints
 
 from kullback._core.errors import InputTypeError, InputValueError, explain_problem
-
-_LOG_LIMIT = 300.0  # exp stays finite, and so do products of two of them
+from kullback.fit.real_numbers import from_real, real_shape, to_real
 
 # Free parameters and the kind of each; parameters that a fit cannot choose (sizes and numbers of trials) are "fixed".
 _PARAMETERS: dict[str, dict[str, str]] = {
@@ -66,12 +66,11 @@ _PARAMETERS: dict[str, dict[str, str]] = {
 }
 # A Student t with infinitely many degrees of freedom is normal, a negative binomial with infinite count a Poisson.
 _MAY_BE_INFINITE = {
-    ("StudentT", "df"),
-    ("NegativeBinomial", "total_count"),
-    ("FisherSnedecor", "df1"),
-    ("FisherSnedecor", "df2"),
+    "StudentT": ("df",),
+    "NegativeBinomial": ("total_count",),
+    "FisherSnedecor": ("df1", "df2"),
 }
-_INFINITE = 1e7
+INFINITE = 1e7
 _EVENT_RANK = {"vector": 1, "positive_vector": 1, "simplex": 1, "cholesky": 2, "factor": 2}
 # Families whose parameters have as many entries as there are classes, but whose events are numbers.
 _SCALAR_EVENTS = ("Categorical",)
@@ -211,7 +210,7 @@ class Coordinates:
             low = parameters.get("low", self.family.fixed.get("low"))
             free["high"] = free["high"] - torch.as_tensor(low, dtype=free["high"].dtype)
         batch = next(iter(parameters.values())).shape[0]
-        parts = [_to_real(free[name], kind).reshape(batch, -1) for name, kind in _free_kinds(self.family).items()]
+        parts = [to_real(free[name], kind).reshape(batch, -1) for name, kind in _free_kinds(self.family).items()]
         return torch.cat(parts, dim=-1) if parts else torch.empty(batch, 0, dtype=torch.float64)
 
     def unpack(self, point: Tensor) -> dict[str, Tensor]:
@@ -220,10 +219,10 @@ class Coordinates:
         at = 0
         for name, kind in _free_kinds(self.family).items():
             shape = self.shapes[name]
-            inner = _real_shape(shape, kind)
+            inner = real_shape(shape, kind)
             size = math.prod(inner)
             part = point[:, at : at + size].reshape(point.shape[0], *inner)
-            parameters[name] = _from_real(part, kind, shape)
+            parameters[name] = from_real(part, kind, shape)
             at += size
         if self.family.kinds().get("high") == "after_low":
             low = parameters.get("low", self.family.fixed.get("low"))
@@ -237,25 +236,40 @@ class Coordinates:
         """The distributions at the points."""
         return self.family.construct(self.unpack(point))
 
-    def limit_at(self, point: Tensor) -> tuple[str, Tensor]:
+    @property
+    def size(self) -> int:
+        """The k of ℝᵏ."""
+        return sum(math.prod(real_shape(self.shapes[name], kind)) for name, kind in _free_kinds(self.family).items())
+
+    def limit_at(self, parameters: Mapping[str, Tensor]) -> tuple[str, Tensor]:
         """Words about parameters that have almost left for infinity, or nothing; and where they have."""
-        for name, value in self.unpack(point.detach()).items() if self.family.is_torch_family() else ():
-            far = (value.reshape(len(value), -1) > 1e-3 * _INFINITE).any(-1)
-            if (self.family.name, name) in _MAY_BE_INFINITE and bool(far.any()):
+        for name in self._may_be_infinite():
+            far = (parameters[name].detach().reshape(len(parameters[name]), -1) > 1e-3 * INFINITE).any(-1)
+            if bool(far.any()):
                 return f"{name} grows without end, and the limit is another family.", far
-        return "", torch.zeros(point.shape[0], dtype=torch.bool, device=point.device)
+        return "", torch.zeros(1, dtype=torch.bool)
 
     def is_member(self, point: Tensor) -> Tensor:
         """(B,): False where a parameter has left for infinity, where log-densities have no correct digits."""
+        names = self._may_be_infinite()
         inside = torch.ones(point.shape[0], dtype=torch.bool, device=point.device)
-        if self.family.is_torch_family():
-            for name, value in self.unpack(point.detach()).items():
-                if (self.family.name, name) in _MAY_BE_INFINITE:
-                    inside = inside & (value.reshape(len(value), -1) < _INFINITE).all(-1)
+        if names:
+            parameters = self.unpack(point.detach())
+            for name in names:
+                inside = inside & (parameters[name].reshape(len(point), -1) < INFINITE).all(-1)
         return inside
 
+    def _may_be_infinite(self) -> list[str]:
+        names = _MAY_BE_INFINITE.get(self.family.name, ()) if self.family.is_torch_family() else ()
+        return [name for name in names if name in self.shapes]
 
-def as_family(family: object, *, rank: int | None = None) -> Family:
+
+@cache
+def _plain_family(family: type[Distribution] | str) -> Family:
+    return Family(family)
+
+
+def as_family(family: object) -> Family:
     """A family from a class, a name or a `Family`."""
     if isinstance(family, Family):
         return family
@@ -269,7 +283,7 @@ def as_family(family: object, *, rank: int | None = None) -> Family:
             )
         )
     if isinstance(family, str) or (isinstance(family, type) and issubclass(family, Distribution)):
-        return Family(family, rank=rank or 1)
+        return _plain_family(family)  # type: ignore[arg-type]
     raise _not_a_family(family)
 
 
@@ -353,44 +367,3 @@ def _kind_of_constraint(constraint: Any) -> str:
     if constraint is constraints.lower_cholesky:
         return "cholesky"
     return "fixed"
-
-
-def _to_real(value: Tensor, kind: str) -> Tensor:
-    """A parameter as unconstrained numbers, batch first."""
-    if kind in ("positive", "positive_vector", "above", "after_low"):
-        return value.log().clamp(-_LOG_LIMIT, _LOG_LIMIT)
-    if kind == "unit":
-        return torch.logit(value, eps=1e-12)
-    if kind == "simplex":
-        logs = value.clamp(min=1e-12).log()
-        return logs[..., :-1] - logs[..., -1:]
-    if kind == "cholesky":
-        rows, columns = torch.tril_indices(value.shape[-1], value.shape[-1], device=value.device)
-        flat = value[..., rows, columns]
-        return torch.where(rows == columns, flat.clamp(min=1e-300).log(), flat)
-    return value
-
-
-def _from_real(value: Tensor, kind: str, shape: Sequence[int]) -> Tensor:
-    """The parameter, from what `_to_real` gives."""
-    if kind in ("positive", "positive_vector", "above", "after_low"):
-        return value.exp()
-    if kind == "unit":
-        return torch.sigmoid(value)
-    if kind == "simplex":
-        return torch.cat([value, torch.zeros_like(value[..., :1])], dim=-1).softmax(-1)
-    if kind == "cholesky":
-        size = shape[-1]
-        rows, columns = torch.tril_indices(size, size, device=value.device)
-        flat = torch.where(rows == columns, torch.where(rows == columns, value, 0.0).exp(), value)
-        matrix = value.new_zeros(*value.shape[:-1], size * size)
-        return matrix.index_copy(-1, rows * size + columns, flat).reshape(*value.shape[:-1], size, size)
-    return value
-
-
-def _real_shape(shape: tuple[int, ...], kind: str) -> tuple[int, ...]:
-    if kind == "simplex":
-        return (*shape[:-1], shape[-1] - 1)
-    if kind == "cholesky":
-        return (*shape[:-2], shape[-1] * (shape[-1] + 1) // 2)
-    return shape

@@ -12,6 +12,7 @@ from torch.distributions import Distribution
 
 from kullback._core.errors import InputValueError, KullbackError, explain_problem
 from kullback.api.kl import kl
+from kullback.fit.data_checks import check_points
 from kullback.fit.families import Coordinates, Family
 from kullback.fit.known_moments import (
     check_finite,
@@ -20,11 +21,13 @@ from kullback.fit.known_moments import (
     refuse_support,
     with_ends,
 )
+from kullback.fit.likelihood_derivatives import derivative_formulas
 from kullback.fit.log_prob import log_prob
-from kullback.fit.moments import Parameters, closed_form, covariance_of, is_iterated, mean_of, variance_of
+from kullback.fit.moments import Parameters, closed_form, is_iterated
 from kullback.fit.newton import Minimum, Objective, Search, minimise
 from kullback.fit.starts import mixture_starts, start_values
-from kullback.fit.targets import Points, Target, check_points, points_for
+from kullback.fit.targets import Points, Target, points_for, without_weightless
+from kullback.fit.weighted import covariance_of, mean_of, variance_of
 from kullback.pairs import kl_method
 
 _COLLAPSED = 1e-4  # scale of a component relative to the data: it sits on a single sample
@@ -56,6 +59,10 @@ class Fitted:
     method: str = "closed form"
     warnings: list[str] = field(default_factory=list)
 
+    def member(self) -> Distribution:
+        """The distributions, batch shape (B,), without derivatives."""
+        return self.family.construct({name: value.detach() for name, value in self.parameters.items()})
+
 
 def project_forward(target: Target, family: Family, search: Search) -> tuple[Fitted, Points]:
     """The member of the family that is nearest to the target in KL(target ‖ member), and the target as points."""
@@ -65,6 +72,7 @@ def project_forward(target: Target, family: Family, search: Search) -> tuple[Fit
     points = points_for(target, family, search.seed)
     if p is None:
         check_points(points, family, target.words)
+        points = without_weightless(points)
     else:
         refuse_support(points, family, target.words)
     parameters = from_known_moments(p, family, points.batch_shape) if p is not None else None
@@ -98,17 +106,18 @@ def fit_points(family: Family, points: Points, search: Search) -> Fitted:
     objective = negative_log_likelihood(coordinates, x, w)
     if family.name == "LowRankMultivariateNormal":  # needs the mean and the covariance only, not every point
         objective = gaussian_cross_entropy(coordinates, mean_of(x, w), covariance_of(x, w))
-    minimum = minimise(objective, coordinates.pack(start), search)
+    minimum = minimise(objective, coordinates.pack(start), search, derivative_formulas(coordinates, x, w))
     return _fitted_from(minimum, coordinates, objective)
 
 
 def negative_log_likelihood(coordinates: Coordinates, x: Tensor, w: Tensor) -> Objective:
     """U ↦ −Σ wᵢ log q(xᵢ; u); differentiable in x and w too."""
+    all_used = bool((w > 0).all())
 
     def objective(u: Tensor) -> Tensor:
         log_q = log_prob(coordinates.construct(u), x)
         # A point without weight counts nothing, also where the density is zero.
-        value = -torch.where(w > 0, w * torch.where(w > 0, log_q, 0.0), 0.0).sum(0)
+        value = -(mean_of(log_q, w) if all_used else torch.where(w > 0, w * torch.where(w > 0, log_q, 0.0), 0.0).sum(0))
         return torch.where(coordinates.is_member(u), value, torch.inf)
 
     return objective
@@ -139,7 +148,7 @@ def _fit_mixture(family: Family, x: Tensor, w: Tensor, search: Search) -> Fitted
     warnings: list[str] = []
     converged, history, iterations = [], [], 0
     for b in range(x.shape[1]):
-        column, weight = x[:, b : b + 1], w[:, b : b + 1]
+        column, weight = x[:, b : b + 1], w if w.shape[1] == 1 else w[:, b : b + 1]
         start = mixture_starts(family, column, weight, search.restarts, generator)
         coordinates = Coordinates.like(family, start)
         objective = negative_log_likelihood(coordinates, column, weight)
@@ -190,20 +199,23 @@ def _collapsed(parameters: Mapping[str, Tensor], x: Tensor, w: Tensor) -> Tensor
 def _formula(family: Family, parameters: Parameters) -> Fitted:
     batch = next(iter(parameters.values())).shape[0]
     coordinates = Coordinates.like(family, parameters)
-    return Fitted(family, parameters, coordinates, torch.ones(batch, dtype=torch.bool))
+    fitted = Fitted(family, parameters, coordinates, torch.ones(batch, dtype=torch.bool))
+    limit, at_limit = coordinates.limit_at(parameters)
+    if limit:
+        fitted.converged = ~at_limit
+        fitted.warnings.append(f"No member of the family is nearest{_where(fitted.converged)}: {limit}")
+    return fitted
 
 
 def _fitted_from(minimum: Minimum, coordinates: Coordinates, objective: Objective) -> Fitted:
     warnings = []
-    limit, at_limit = coordinates.limit_at(minimum.point)
+    limit, at_limit = coordinates.limit_at(coordinates.unpack(minimum.point))
     converged = minimum.converged & ~at_limit
     if not bool(converged.all()):
-        which = [] if converged.numel() == 1 else (~converged).nonzero().flatten().tolist()
-        where = f" for targets {which[:5]}" if which else ""
         warnings.append(
-            f"No member of the family is nearest{where}: {limit}"
+            f"No member of the family is nearest{_where(converged)}: {limit}"
             if limit
-            else f"The fit did not converge in {minimum.iterations} steps{where}; give more max_iterations."
+            else f"The fit did not converge in {minimum.iterations} steps{_where(converged)}; give more max_iterations."
         )
     return Fitted(
         coordinates.family,
@@ -216,6 +228,11 @@ def _fitted_from(minimum: Minimum, coordinates: Coordinates, objective: Objectiv
         "Newton",
         warnings,
     )
+
+
+def _where(converged: Tensor) -> str:
+    which = [] if converged.numel() == 1 else (~converged).nonzero().flatten().tolist()
+    return f" for targets {which[:5]}" if which else ""
 
 
 def _polish(fitted: Fitted, p: Distribution, search: Search) -> Fitted:

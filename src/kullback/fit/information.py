@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from kullback.fit.families import Coordinates
-from kullback.fit.forward import negative_log_likelihood
+from kullback.fit.forward import Fitted, negative_log_likelihood
 from kullback.fit.log_prob import log_prob
 from kullback.fit.newton import derivatives
 from kullback.fit.targets import Points
@@ -23,16 +24,25 @@ class Uncertainty:
     """What standard errors are computed from, when they are asked for.
 
     Attributes:
-        coordinates: The family as ℝᵏ.
-        optimum: (B, k).
+        fitted: The optimum.
         points: The data.
         dtype: Of the result.
     """
 
-    coordinates: Coordinates
-    optimum: Tensor
+    fitted: Fitted
     points: Points
     dtype: torch.dtype
+
+    @property
+    def coordinates(self) -> Coordinates:
+        """The family as ℝᵏ."""
+        return self.fitted.coordinates
+
+    @cached_property
+    def optimum(self) -> Tensor:
+        """(B, k)."""
+        with torch.no_grad():
+            return self.coordinates.pack(self.fitted.parameters).detach()
 
     def standard_errors(self) -> dict[str, Tensor]:
         """One tensor per free parameter, in the shapes of the parameters."""

@@ -14,9 +14,10 @@ from torch.distributions import (
 )
 
 from kullback._core.errors import InputValueError, explain_problem
+from kullback.fit.data_checks import outside_support
 from kullback.fit.families import Family
 from kullback.fit.moments import Parameters
-from kullback.fit.targets import Points, outside_support
+from kullback.fit.targets import Points
 
 # The M-projection onto these needs the mean and the variance only.
 _BY_MEAN = ("Exponential", "Poisson", "Geometric")
@@ -143,8 +144,11 @@ def check_finite(parameters: Parameters, family: Family, p: Distribution | None)
     """Raise if a formula had no finite answer."""
     for name, value in parameters.items():
         positive = name in ("rate", "scale", "alpha") and family.name != "Poisson"
-        bad = ~value.detach().isfinite() | ((value.detach() <= 0) & positive)
-        if bool(bad.any()) and p is not None:
+        numbers = value.detach()
+        bad = ~((numbers > (0.0 if positive else -torch.inf)) & (numbers < torch.inf))
+        if not bool(bad.any()):
+            continue
+        if p is not None:
             raise InputValueError(
                 explain_problem(
                     f"No {family.name} is nearest to the target: an expectation that the {name} needs is not finite.",
@@ -153,11 +157,10 @@ def check_finite(parameters: Parameters, family: Family, p: Distribution | None)
                     instead='direction="reverse", or a family with heavier tails',
                 )
             )
-        if bool(bad.any()):
-            raise InputValueError(
-                explain_problem(
-                    f"No {family.name} is the most likely one: its {name} has no finite positive optimum.",
-                    got=f"{name} = {value[bad][0].item():g}",
-                    expected="a target that is not concentrated on an end of the family's support",
-                )
+        raise InputValueError(
+            explain_problem(
+                f"No {family.name} is the most likely one: its {name} has no finite positive optimum.",
+                got=f"{name} = {value[bad][0].item():g}",
+                expected="a target that is not concentrated on an end of the family's support",
             )
+        )

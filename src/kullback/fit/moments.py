@@ -6,17 +6,29 @@ shape (B, …). Iterations are Newton's, on all B data sets at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
 from torch.distributions import StickBreakingTransform
 
+from kullback.fit.equations import (
+    cauchy_equations,
+    dirichlet_equations,
+    gamma_concentration,
+    half_cauchy_scale,
+    inverse_digamma,
+    negative_binomial_count,
+    von_mises_concentration,
+    weibull_of_logs,
+)
 from kullback.fit.families import Family
+from kullback.fit.weighted import covariance_of, mean_of, variance_of, weighted_median
 
 Parameters = dict[str, Tensor]
-_MAX_STEPS = 60
 _TINY = 1e-300
+_MIN_LOG_GAP = 0.01  # log(mean) − mean(log) above it has at least 14 digits
+_MAX_CHUNK = 1 << 16  # entries of several data sets that are fitted together: they stay in the cache
 
 
 def closed_form(family: Family, x: Tensor, w: Tensor) -> Parameters | None:
@@ -26,28 +38,22 @@ def closed_form(family: Family, x: Tensor, w: Tensor) -> Parameters | None:
     rule = _RULES.get(family.name) if family.is_torch_family() else None
     if rule is None or not set(family.fixed) <= _FIXED_ALLOWED.get(family.name, frozenset()):
         return None
-    return rule(family, x, w)
+    columns = max(_MAX_CHUNK // len(x), 1)
+    if x.dim() != 2 or x.shape[1] <= columns or family.name == "Categorical" or family.fixed:
+        return rule(family, x, w)
+    parts = [rule(family, part, weight) for part, weight in _chunks(x, w, columns)]
+    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+
+
+def _chunks(x: Tensor, w: Tensor, columns: int) -> Iterator[tuple[Tensor, Tensor]]:
+    for start in range(0, x.shape[1], columns):
+        part = slice(start, start + columns)
+        yield x[:, part], w if w.shape[1] == 1 else w[:, part]
 
 
 def is_iterated(family: Family) -> bool:
     """Whether `closed_form` solves an equation; backpropagation through its steps would be wrong or wasteful."""
-    return family.name in ("Beta", "Chi2", "Dirichlet", "Gamma", "Gumbel", "InverseGamma", "VonMises", "Weibull")
-
-
-def mean_of(x: Tensor, w: Tensor) -> Tensor:
-    """The weighted mean over the first dimension."""
-    return (w.reshape(*w.shape, *([1] * (x.dim() - w.dim()))) * x).sum(0)
-
-
-def variance_of(x: Tensor, w: Tensor) -> Tensor:
-    """The weighted variance (divided by n, as maximum likelihood has it)."""
-    return mean_of((x - mean_of(x, w)).square(), w)
-
-
-def covariance_of(x: Tensor, w: Tensor) -> Tensor:
-    """The weighted covariance (B, d, d) of x (n, B, d)."""
-    centred = (x - mean_of(x, w)) * w[..., None].sqrt()
-    return torch.einsum("nbi,nbj->bij", centred, centred)
+    return family.name in _ITERATED
 
 
 def _normal(_: Family, x: Tensor, w: Tensor) -> Parameters:
@@ -69,16 +75,6 @@ def _logistic_normal(family: Family, x: Tensor, w: Tensor) -> Parameters:
 def _laplace(_: Family, x: Tensor, w: Tensor) -> Parameters:
     loc = weighted_median(x, w)
     return {"loc": loc, "scale": mean_of((x - loc).abs(), w)}
-
-
-def weighted_median(x: Tensor, w: Tensor) -> Tensor:
-    """The middle of the interval of medians of every column."""
-    ordered, order = x.sort(dim=0)
-    mass = w.expand_as(x).gather(0, order).cumsum(0)
-    total = mass[-1]
-    lower = (mass < 0.5 * total * (1 - 1e-12)).sum(0, keepdim=True).clamp(max=len(x) - 1)
-    upper = (mass <= 0.5 * total * (1 + 1e-12)).sum(0, keepdim=True).clamp(max=len(x) - 1)
-    return ((ordered.gather(0, lower) + ordered.gather(0, upper)) / 2)[0]
 
 
 def _exponential(_: Family, x: Tensor, w: Tensor) -> Parameters:
@@ -137,30 +133,14 @@ def _pareto(family: Family, x: Tensor, w: Tensor) -> Parameters:
 
 def _gamma(_: Family, x: Tensor, w: Tensor) -> Parameters:
     mean = mean_of(x, w)
-    # log(mean) − mean(log) from x/mean − 1, whose own mean is 0: nothing cancels for narrow data.
-    relative = (x - mean) / mean
-    logs = torch.where(relative > -0.5, torch.log1p(relative.clamp(min=-0.5)), x.log() - mean.log())
-    gap = mean_of(relative - logs, w).clamp(min=_TINY)
-    concentration = _gamma_concentration(gap)
+    gap = mean.log() - mean_of(x.log(), w)
+    if not bool((gap > _MIN_LOG_GAP * (1 + mean.log().abs())).all()):
+        # For narrow data the difference cancels; x/mean − 1 has mean 0, and nothing cancels in its logarithm.
+        relative = (x - mean) / mean
+        logs = torch.where(relative > -0.5, torch.log1p(relative.clamp(min=-0.5)), x.log() - mean.log())
+        gap = mean_of(relative - logs, w).clamp(min=_TINY)
+    concentration = gamma_concentration(gap)
     return {"concentration": concentration, "rate": concentration / mean}
-
-
-def _gamma_concentration(gap: Tensor) -> Tensor:
-    """K with log k − ψ(k) = gap, by Newton steps in 1/k (Minka 2002)."""
-    k = (3 - gap + ((gap - 3).square() + 24 * gap).sqrt()) / (12 * gap)
-    for _ in range(_MAX_STEPS):
-        # log k − ψ(k) cancels for large k: then 1/(2k) + 1/(12k²) − 1/(120k⁴).
-        far = k > 1e3
-        near_value = k.log() - torch.digamma(k)
-        value = torch.where(far, 0.5 / k + 1 / (12 * k.square()), near_value) - gap
-        slope = torch.where(far, -0.5 - 1 / (6 * k), k - k.square() * torch.polygamma(1, k))  # k² d(value)/dk
-        inverse = 1 / k + value / slope
-        new = torch.where(inverse > 0, 1 / inverse.clamp(min=_TINY), 2 * k)
-        done = bool(((new - k).abs() <= 1e-14 * k).all())
-        k = new
-        if done:
-            break
-    return k
 
 
 def _inverse_gamma(family: Family, x: Tensor, w: Tensor) -> Parameters:
@@ -172,40 +152,11 @@ def _chi2(_: Family, x: Tensor, w: Tensor) -> Parameters:
     return {"df": 2 * inverse_digamma(target)}
 
 
-def inverse_digamma(y: Tensor) -> Tensor:
-    """K with ψ(k) = y."""
-    k = torch.where(y >= -2.22, y.exp() + 0.5, -1 / (y + 0.5772156649015329))
-    for _ in range(_MAX_STEPS):
-        new = (k - (torch.digamma(k) - y) / torch.polygamma(1, k)).clamp(min=_TINY)
-        done = bool(((new - k).abs() <= 1e-14 * k).all())
-        k = new
-        if done:
-            break
-    return k
-
-
-def _dirichlet_equations(mean_logs: Tensor, start: Tensor) -> Tensor:
-    """α (B, K) with ψ(α_k) − ψ(Σα) = mean log x_k: Newton with the diagonal-plus-rank-one Hessian (Minka 2000)."""
-    alpha = start
-    for _ in range(_MAX_STEPS):
-        total = alpha.sum(-1, keepdim=True)
-        gradient = torch.digamma(total) - torch.digamma(alpha) + mean_logs
-        diagonal, common = -torch.polygamma(1, alpha), torch.polygamma(1, total)
-        shift = (gradient / diagonal).sum(-1, keepdim=True) / (1 / common + (1 / diagonal).sum(-1, keepdim=True))
-        new = alpha - (gradient - shift) / diagonal
-        new = torch.where(new > alpha / 4, new, alpha / 4)
-        done = bool(((new - alpha).abs() <= 1e-13 * alpha).all())
-        alpha = new
-        if done:
-            break
-    return alpha
-
-
 def _dirichlet(_: Family, x: Tensor, w: Tensor) -> Parameters:
     mean, second = mean_of(x, w), mean_of(x.square(), w)
     total = ((mean - second) / (second - mean.square()).clamp(min=_TINY)).clamp(1e-3, 1e8)
     start = (mean * total.median(-1, keepdim=True).values).clamp(min=1e-3)
-    return {"concentration": _dirichlet_equations(mean_of(x.log(), w), start)}
+    return {"concentration": dirichlet_equations(mean_of(x.log(), w), start)}
 
 
 def _beta(_: Family, x: Tensor, w: Tensor) -> Parameters:
@@ -213,57 +164,39 @@ def _beta(_: Family, x: Tensor, w: Tensor) -> Parameters:
     total = (mean * (1 - mean) / variance.clamp(min=_TINY) - 1).clamp(1e-3, 1e8)
     logs = torch.stack([mean_of(x.log(), w), mean_of(torch.log1p(-x), w)], dim=-1)
     start = torch.stack([mean * total, (1 - mean) * total], dim=-1).clamp(min=1e-3)
-    both = _dirichlet_equations(logs, start)
+    both = dirichlet_equations(logs, start)
     return {"concentration1": both[..., 0], "concentration0": both[..., 1]}
 
 
 def _weibull(_: Family, x: Tensor, w: Tensor) -> Parameters:
-    shape, log_scale = _weibull_of_logs(x.log(), w)
+    shape, log_scale = weibull_of_logs(x.log(), w)
     return {"scale": log_scale.exp(), "concentration": shape}
 
 
 def _gumbel(_: Family, x: Tensor, w: Tensor) -> Parameters:
-    shape, log_scale = _weibull_of_logs(-x, w)  # exp(−x) has a Weibull distribution
+    shape, log_scale = weibull_of_logs(-x, w)  # exp(−x) has a Weibull distribution
     return {"loc": -log_scale, "scale": 1 / shape}
-
-
-def _weibull_of_logs(logs: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
-    """Shape k and log scale for y = log x: Newton on 1/k + mean(y) − Σ w e^{ky} y / Σ w e^{ky} = 0.
-
-    The left side decreases in k.
-    """
-    mean = mean_of(logs, w)
-    y = logs - mean
-    k = 1.2825498 / variance_of(y, w).sqrt().clamp(min=_TINY)  # π/√6
-    log_w = w.log()
-    for _ in range(_MAX_STEPS):
-        tilted = (log_w + k * y).softmax(0)
-        first, second = mean_of(y, tilted), mean_of(y.square(), tilted)
-        value = 1 / k - first
-        slope = -1 / k.square() - (second - first.square())
-        new = k - value / slope
-        new = torch.where(new > 0, new, k / 2)
-        done = bool(((new - k).abs() <= 1e-14 * k).all())
-        k = new
-        if done:
-            break
-    return k, mean + (log_w + k * y).logsumexp(0) / k
 
 
 def _von_mises(_family: Family, x: Tensor, w: Tensor) -> Parameters:
     sine, cosine = mean_of(x.sin(), w), mean_of(x.cos(), w)
     length = (sine.square() + cosine.square()).sqrt().clamp(max=1 - 1e-15)
-    kappa = length * (2 - length.square()) / (1 - length.square())
-    for _ in range(_MAX_STEPS):
-        ratio = torch.special.i1e(kappa) / torch.special.i0e(kappa)
-        slope = 1 - ratio.square() - torch.where(kappa > 1e-8, ratio / kappa.clamp(min=1e-8), 0.5)
-        new = kappa - (ratio - length) / slope
-        new = torch.where(new > 0, new, kappa / 2)
-        done = bool(((new - kappa).abs() <= 1e-13 * kappa).all())
-        kappa = new
-        if done:
-            break
-    return {"loc": torch.atan2(sine, cosine), "concentration": kappa}
+    return {"loc": torch.atan2(sine, cosine), "concentration": von_mises_concentration(length)}
+
+
+def _cauchy(_: Family, x: Tensor, w: Tensor) -> Parameters:
+    loc, scale = cauchy_equations(x, w)
+    return {"loc": loc, "scale": scale}
+
+
+def _half_cauchy(_: Family, x: Tensor, w: Tensor) -> Parameters:
+    return {"scale": half_cauchy_scale(x, w)}
+
+
+def _negative_binomial(family: Family, x: Tensor, w: Tensor) -> Parameters:
+    mean, given = mean_of(x, w), family.fixed.get("total_count")
+    count = negative_binomial_count(x, w) if given is None else torch.as_tensor(given, dtype=x.dtype).expand_as(mean)
+    return {"total_count": count, "probs": mean / (mean + count)}
 
 
 _RULES: dict[str, Callable[[Family, Tensor, Tensor], Parameters]] = {
@@ -271,6 +204,7 @@ _RULES: dict[str, Callable[[Family, Tensor, Tensor], Parameters]] = {
     "Beta": _beta,
     "Binomial": _binomial,
     "Categorical": _categorical,
+    "Cauchy": _cauchy,
     "Chi2": _chi2,
     "DiagonalNormal": _normal,
     "Dirichlet": _dirichlet,
@@ -278,6 +212,7 @@ _RULES: dict[str, Callable[[Family, Tensor, Tensor], Parameters]] = {
     "Gamma": _gamma,
     "Geometric": _geometric,
     "Gumbel": _gumbel,
+    "HalfCauchy": _half_cauchy,
     "HalfNormal": _half_normal,
     "InverseGamma": _inverse_gamma,
     "Laplace": _laplace,
@@ -285,6 +220,7 @@ _RULES: dict[str, Callable[[Family, Tensor, Tensor], Parameters]] = {
     "LogisticNormal": _logistic_normal,
     "Multinomial": _multinomial,
     "MultivariateNormal": _multivariate_normal,
+    "NegativeBinomial": _negative_binomial,
     "Normal": _normal,
     "OneHotCategorical": _probability,
     "OneHotCategoricalStraightThrough": _probability,
@@ -297,6 +233,11 @@ _RULES: dict[str, Callable[[Family, Tensor, Tensor], Parameters]] = {
 _FIXED_ALLOWED = {
     "Binomial": frozenset({"total_count"}),
     "Multinomial": frozenset({"total_count"}),
+    "NegativeBinomial": frozenset({"total_count"}),
     "Pareto": frozenset({"scale"}),
     "Uniform": frozenset({"low", "high"}),
 }
+_ITERATED = frozenset(
+    {"Beta", "Cauchy", "Chi2", "Dirichlet", "Gamma", "Gumbel", "HalfCauchy", "InverseGamma", "NegativeBinomial"}
+    | {"VonMises", "Weibull"}
+)

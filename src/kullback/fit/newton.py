@@ -6,20 +6,25 @@ of the sum holds all B gradients, and k further backward passes hold all B Hessi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
 
 Objective = Callable[[Tensor], Tensor]
+Derivatives = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 Progress = Callable[[int, Tensor], None]
 
 _ARMIJO_FRACTION = 1e-4
 _MAX_HALVINGS = 40
+_ROUNDING = 2e-15  # of a mean over the data, relative
 _DECREMENT_TOLERANCE = 1e-13  # half the squared length of the last step, in units of the objective
 _STALLED_DECREMENT = 1e-7  # where rounding ends the line search, this much is still called a minimum
 _SADDLE_CURVATURE = -1e-6  # relative to the largest curvature
+_WELL_CONDITIONED = 1e-4  # smallest over largest entry of the Cholesky factor's diagonal
 _MAX_STEP = 20.0  # of one coordinate; logarithms of scales may not overflow in one step
 _EIGENVALUE_FLOOR = 1e-10  # relative: flatter directions get a step of bounded length
 
@@ -87,6 +92,7 @@ def minimise(
     objective: Objective,
     start: Tensor,
     search: Search | None = None,
+    formulas: Derivatives | None = None,
 ) -> Minimum:
     """Minimise from every row of `start`.
 
@@ -98,21 +104,32 @@ def minimise(
         objective: (B, k) → (B,).
         start: (B, k), with finite objective.
         search: When to give up; `converged` then says False.
+        formulas: Value, gradient and Hessian at a point; by default by backpropagation.
     """
     search = search or Search()
+    evaluate = formulas or partial(derivatives, objective)
+    if formulas is not None:
+
+        def objective(point: Tensor) -> Tensor:
+            return formulas(point)[0]
+
     u = start.detach().clone()
     bfgs = _Bfgs(u)
     history: list[Tensor] = []
     converged = torch.zeros(u.shape[0], dtype=torch.bool, device=u.device)
     iterations, escapes = 0, 0
+    ahead: tuple[Tensor, Tensor, Tensor] | None = None
     while True:
-        value, gradient, hessian = derivatives(objective, u)
+        value, gradient, hessian = evaluate(u) if ahead is None else ahead
+        ahead = None
         history.append(value)
         if search.progress is not None:
             search.progress(iterations, value)
-        exact = hessian.isfinite().flatten(1).all(-1)
-        bfgs.update(u, gradient)
-        curvature = torch.where(exact[:, None, None], hessian.nan_to_num(), bfgs.matrix)
+        curvature = hessian
+        if not math.isfinite(hessian.sum().item()):
+            exact = hessian.isfinite().flatten(1).all(-1)
+            bfgs.update(u, gradient)
+            curvature = torch.where(exact[:, None, None], hessian.nan_to_num(), bfgs.matrix)
         step, decrement, saddle, away = _newton_step(curvature, gradient)
         lost = ~(value.isfinite() & gradient.isfinite().all(-1))
         noise = _DECREMENT_TOLERANCE * value.abs().clamp(min=1.0)
@@ -133,7 +150,14 @@ def minimise(
             return Minimum(
                 u, torch.minimum(value, after.nan_to_num(torch.inf)), converged, iterations, hessian, gradient, history
             )
-        new, moved = _line_search(objective, u, step, value=value, slope=-2 * decrement, done=converged | lost)
+        done = converged | lost
+        # Most full steps go down, and the derivatives there are needed next.
+        new = u + torch.where(done[:, None], 0.0, step)
+        ahead = evaluate(new)
+        moved = done | (ahead[0] <= value - 2 * _ARMIJO_FRACTION * decrement + _ROUNDING * value.abs())
+        if not bool(moved.all()):
+            ahead = None
+            new, moved = _line_search(objective, u, step, value=value, slope=-2 * decrement, done=done)
         # No smaller value within rounding: a minimum if the predicted descent is tiny, otherwise stuck.
         stuck = ~moved & ~converged & ~lost
         converged = converged | (stuck & (decrement <= _STALLED_DECREMENT * value.abs().clamp(min=1.0)))
@@ -145,6 +169,12 @@ def minimise(
 
 def _newton_step(hessian: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The step, half of gᵀ|H|⁻¹g, whether a curvature is negative, and the direction of the most negative one."""
+    lower, wrong = torch.linalg.cholesky_ex(hessian)
+    diagonal = lower.diagonal(dim1=-2, dim2=-1)
+    if not bool(wrong.any()) and bool((diagonal.amin(-1) > _WELL_CONDITIONED * diagonal.amax(-1)).all()):
+        step = -torch.cholesky_solve(gradient[..., None], lower)[..., 0]
+        if bool(step.abs().amax() <= _MAX_STEP):  # False for NaN
+            return step, -0.5 * (step * gradient).sum(-1), torch.zeros_like(wrong, dtype=torch.bool), step
     eigenvalues, vectors = torch.linalg.eigh(hessian)
     size = eigenvalues.abs()
     top = size.amax(-1, keepdim=True).clamp(min=torch.finfo(size.dtype).tiny)
@@ -161,7 +191,7 @@ def _line_search(
     objective: Objective, u: Tensor, step: Tensor, *, value: Tensor, slope: Tensor, done: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The first point of u + step, u + step/2, … that goes down enough; and whether there is one."""
-    slack = 1e-15 * value.abs()
+    slack = _ROUNDING * value.abs()
     length = torch.where(done, 0.0, 1.0).to(u)
     moved = done.clone()
     with torch.no_grad():

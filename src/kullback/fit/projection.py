@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from kullback.fit.families import Family
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from kullback.fit.divergence import Divergence
     from kullback.fit.information import Uncertainty
     from kullback.fit.targets import Target
 
@@ -33,47 +35,89 @@ class Optimum:
     kl: float
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Projection:
     """The member of a family that is nearest to a target.
 
+    What is not needed for the fit (`distribution`, `kl`, `log_likelihood`, `standard_errors`) is computed when it is
+    first asked for.
+
     Attributes:
-        distribution: The member; its parameters are differentiable with respect to the target's.
-        kl: KL(target ‖ distribution), or KL(distribution ‖ target) for the reverse direction, in nats. NaN where
-            weighted samples leave it unknown.
-        kl_error: How far `kl` may be off; a standard error where `kl_method` is "Monte Carlo" or "nearest neighbours".
-        kl_method: Where `kl` comes from.
         direction: "forward" or "reverse".
         family: The family.
         converged: Whether the optimum was reached, for every target of a batch.
-        iterations: Newton steps; 0 where a formula gives the optimum.
-        history: KL before each step and at the end; where `kl` is unknown, the mean negative log-likelihood.
+        iterations: Newton steps on the whole family; 0 where a formula or a single equation gives the optimum.
+        parameters: The parameters of the member by their names, differentiable with respect to the target's.
         optima: Reverse direction: all distinct local minima that were found, best first.
         log_normalizer: For a log-density, the logarithm of its integral; None otherwise.
         log_normalizer_error: The error of that.
-        log_likelihood: For data, the sum of the log-densities of all observations; None otherwise.
+        num_parameters: How many numbers the fit chose.
+        num_observations: For data, how many there are; with weights, their effective number.
         warnings: What went less than well, in sentences.
     """
 
-    distribution: Distribution
-    kl: Tensor
-    kl_error: Tensor
-    kl_method: str
     direction: str
     family: Family
     converged: bool
     iterations: int
-    history: list[float]
     parameters: dict[str, Tensor]
     optima: Sequence[Optimum] = ()
     log_normalizer: float | None = None
     log_normalizer_error: float | None = None
-    log_likelihood: Tensor | None = None
     num_parameters: int = 0
     num_observations: Tensor | None = None
     warnings: list[str] = field(default_factory=list)
-    _target: Target | None = field(default=None, repr=False)
-    _uncertainty: Uncertainty | None = field(default=None, repr=False)
+    _construct: Callable[[], Distribution] | None = None
+    _divergence: Callable[[], Divergence] | None = None
+    _log_likelihood: Callable[[], Tensor] | None = None
+    _steps: Sequence[Tensor] = ()
+    _target: Target | None = None
+    _uncertainty: Uncertainty | None = None
+
+    @cached_property
+    def distribution(self) -> Distribution:
+        """The member; its parameters are differentiable with respect to the target's."""
+        assert self._construct is not None
+        return self._construct()
+
+    @cached_property
+    def _found(self) -> Divergence:
+        assert self._divergence is not None
+        return self._divergence()
+
+    @property
+    def kl(self) -> Tensor:
+        """KL(target ‖ distribution), or KL(distribution ‖ target) for the reverse direction, in nats.
+
+        NaN where too few samples leave it unknown; `kl_method` then says so.
+        """
+        return self._found.value
+
+    @property
+    def kl_error(self) -> Tensor:
+        """How far `kl` may be off; a standard error where it comes from draws or from samples."""
+        return self._found.error
+
+    @property
+    def kl_method(self) -> str:
+        """Where `kl` comes from, such as "closed form", "integral" or "nearest neighbours, q known"."""
+        return self._found.method
+
+    @cached_property
+    def history(self) -> list[float]:
+        """KL before each step and at the end; where `kl` is unknown, the mean negative log-likelihood."""
+        # The objective differs from KL by a constant.
+        values = [float(step.sum()) for step in self._steps]
+        total = float(self.kl.detach().sum())
+        if not values:
+            return [total] if math.isfinite(total) else []
+        shift = total - values[-1] if math.isfinite(total) else 0.0
+        return [value + shift for value in values]
+
+    @cached_property
+    def log_likelihood(self) -> Tensor | None:
+        """For data, the sum of the log-densities of all observations, else None."""
+        return None if self._log_likelihood is None else self._log_likelihood()
 
     @cached_property
     def standard_errors(self) -> dict[str, Tensor] | None:
@@ -124,13 +168,18 @@ class Projection:
             "warnings": self.warnings,
         }
 
+    def __repr__(self) -> str:
+        return f"Projection({describe(self.distribution)}, direction={self.direction!r}, converged={self.converged})"
+
     def __str__(self) -> str:
         arrow = "KL(target ‖ fit)" if self.direction == "forward" else "KL(fit ‖ target)"
         lines = [f"{self.direction} projection on {self.family}"]
         errors = self.standard_errors or {}
         for name, value in self.parameters.items():
             lines.append(f"  {name:<16} {_show(value)}" + (f" ± {_show(errors[name], 2)}" if name in errors else ""))
-        if self.kl_method != "unknown":
+        if self.kl_method.startswith("unknown"):
+            lines.append(f"  {arrow:<16} {self.kl_method}")
+        else:
             lines.append(f"  {arrow:<16} {_show(self.kl)} ± {_show(self.kl_error, 2)} ({self.kl_method})")
         if self.log_normalizer is not None:
             lines.append(f"  {'log constant':<16} {self.log_normalizer:.6g} ± {self.log_normalizer_error:.2g}")

@@ -7,7 +7,8 @@ from torch import Tensor
 from torch.distributions import constraints
 
 from kullback.fit.families import Family
-from kullback.fit.moments import Parameters, closed_form, covariance_of, mean_of, variance_of, weighted_median
+from kullback.fit.moments import Parameters, closed_form
+from kullback.fit.weighted import covariance_of, mean_of, middle_and_spread, variance_of
 
 _SMALL = 1e-6
 
@@ -59,26 +60,11 @@ def mixture_starts(family: Family, x: Tensor, w: Tensor, restarts: int, generato
 
 def _rough(family: Family, x: Tensor, w: Tensor) -> Parameters:
     name = family.name if family.is_torch_family() else ""
-    mean, variance = mean_of(x, w), variance_of(x, w)
-    middle = weighted_median(x, w) if x.dim() == 2 else mean
-    width = mean_of((x - middle).abs(), w).clamp(min=1e-300)
     if name in ("Cauchy", "StudentT"):
-        spread = weighted_median((x - middle).abs(), w)
-        spread = torch.where(spread > 0, spread, width)
-        return (
-            {"df": torch.full_like(mean, 4.0), "loc": middle, "scale": spread}
-            if name == "StudentT"
-            else {
-                "loc": middle,
-                "scale": spread,
-            }
-        )
-    if name == "HalfCauchy":
-        return {"scale": weighted_median(x, w).clamp(min=1e-300)}
-    if name == "NegativeBinomial":
-        excess = (variance - mean).clamp(min=0.02 * mean)
-        count = mean.square() / excess
-        return {"total_count": count, "probs": mean / (mean + count)}
+        middle, spread = middle_and_spread(x, w)
+        found = {"loc": middle, "scale": spread}
+        return {"df": torch.full_like(middle, 4.0), **found} if name == "StudentT" else found
+    mean = mean_of(x, w)
     if name == "ContinuousBernoulli":
         return {"probs": mean}
     if name == "Kumaraswamy":
@@ -101,7 +87,8 @@ def _rough(family: Family, x: Tensor, w: Tensor) -> Parameters:
         size = x.shape[-1]
         df = x.new_full((x.shape[1],), size + 2.0)
         return {"df": df, "scale_tril": torch.linalg.cholesky_ex(mean / df[:, None, None]).L}
-    return _by_name(family, middle, variance.sqrt())
+    middle = middle_and_spread(x, w)[0] if x.dim() == 2 else mean
+    return _by_name(family, middle, variance_of(x, w).sqrt())
 
 
 def _low_rank(mean: Tensor, covariance: Tensor, rank: int) -> Parameters:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -16,18 +16,6 @@ from kullback.fit.nodes import is_discrete, log_weighted_points, pilot_samples
 from kullback.tensors.views import Counts, Logits, LogProbs, Samples, View
 
 _DRAWS = 1 << 14  # of a distribution over vectors that has neither moments nor nodes
-_NEEDS_POSITIVE = ("Chi2", "FisherSnedecor", "Gamma", "InverseGamma", "LogNormal", "Pareto", "Weibull")
-_NEEDS_INSIDE = ("Beta", "Dirichlet", "Kumaraswamy", "LogisticNormal", "RelaxedBernoulli", "RelaxedOneHotCategorical")
-_WHOLE = ("Binomial", "Categorical", "Geometric", "Multinomial", "NegativeBinomial", "Poisson")
-_TWO_VALUES = ("Bernoulli",)
-_AT_LEAST_ZERO = ("Exponential", "HalfCauchy", "HalfNormal")
-# One value repeated has no most likely member: a scale goes to zero or a concentration to infinity.
-_NEEDS_SPREAD = frozenset(
-    {"Beta", "Cauchy", "Dirichlet", "DiagonalNormal", "FisherSnedecor", "Gamma", "GeneralizedPareto", "Gumbel"}
-    | {"InverseGamma", "Kumaraswamy", "Laplace", "LogNormal", "LogisticNormal", "LowRankMultivariateNormal"}
-    | {"MultivariateNormal", "Normal", "Pareto", "StudentT", "Uniform", "VonMises", "Weibull"}
-)
-
 LogDensity = Callable[[Tensor], Tensor]
 
 
@@ -37,11 +25,12 @@ class Points:
 
     Attributes:
         x: (n, B, …).
-        w: (n, B), with sum 1 over n.
+        w: (n, B), or (n, 1) if all targets have the same weights; with sum 1 over n.
         batch_shape: What B is in the user's shapes.
         size: How many observations each target rests on; None if the points are a distribution.
         robust: Whether standard errors must allow for weights that are not frequencies.
         approximate: Whether the points are draws from a distribution that has no other route.
+        ends: (2, …), the smallest and the largest entry of every column of samples that all have weight.
     """
 
     x: Tensor
@@ -50,6 +39,7 @@ class Points:
     size: Tensor | None = None
     robust: bool = False
     approximate: bool = False
+    ends: Tensor | None = None
 
 
 @dataclass
@@ -139,8 +129,9 @@ def _read_samples(x: Tensor, weights: Tensor | None) -> Target:
     dtype = x.dtype if x.is_floating_point() else torch.float64
     dtype = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
     x = x.to(torch.float64)
-    bad = (~x.isfinite()).nonzero()
-    if len(bad):
+    low, high = x.detach().aminmax(dim=0)  # NaN where a column holds one
+    if not (bool(low.isfinite().all()) and bool(high.isfinite().all())):
+        bad = (~x.isfinite()).nonzero()
         at = tuple(bad[0].tolist())
         raise InputValueError(
             explain_problem(
@@ -155,7 +146,8 @@ def _read_samples(x: Tensor, weights: Tensor | None) -> Target:
     else:
         w = _read_weights(weights, n)
         size = 1 / w.square().sum()
-    points = Points(x, w[:, None], torch.Size(), size, robust=weights is not None)
+    ends = torch.stack([low, high]) if weights is None else None
+    points = Points(x, w[:, None], torch.Size(), size, robust=weights is not None, ends=ends)
     return Target("samples", dtype, "samples", points=points)
 
 
@@ -241,13 +233,20 @@ def points_for(target: Target, family: Family, seed: int) -> Points:
     return _points_of_distribution(target.distribution, family, seed)
 
 
+def without_weightless(points: Points) -> Points:
+    """The points without those that no target gives any weight to, whose logarithms may not exist."""
+    if points.ends is not None or points.w.shape[1] != 1:
+        return points
+    used = points.w[:, 0] > 0
+    return points if bool(used.all()) else replace(points, x=points.x[used], w=points.w[used])
+
+
 def _shape_samples(points: Points, family: Family) -> Points:
     x, w, size = points.x, points.w, points.size
     assert size is not None
     if family.event_dim == 0:
         batch = x.shape[1:]
         x = x.reshape(len(x), -1)
-        w = w.expand(x.shape)
         size = size.expand(x.shape[1])
     elif family.event_dim == 1 and x.dim() == 2:
         batch = torch.Size()
@@ -261,7 +260,7 @@ def _shape_samples(points: Points, family: Family) -> Points:
                 instead="Samples(x[:, None]) for vectors of length 1" if family.event_dim == 1 else "",
             )
         )
-    return Points(x, w, batch, size, points.robust)
+    return Points(x, w, batch, size, points.robust, ends=points.ends)
 
 
 def _shape_classes(points: Points, family: Family) -> Points:
@@ -304,93 +303,3 @@ def _points_of_distribution(p: Distribution, family: Family, seed: int) -> Point
     draws = pilot_samples(p, _DRAWS, seed).to(torch.float64)
     x = draws.reshape(_DRAWS, size, *p.event_shape)
     return Points(x, x.new_full((_DRAWS, size), 1 / _DRAWS), p.batch_shape, approximate=True)
-
-
-def check_points(points: Points, family: Family, words: str) -> None:
-    """Raise if a sample is outside the family's support, or if no member of the family is the most likely one."""
-    x, used = points.x, points.w.expand(points.x.shape[:2]) > 0
-    used = used.reshape(*used.shape, *([1] * (x.dim() - 2))).expand_as(x)
-    wrong, expected = outside_support(family, x)
-    wrong = (wrong & used).nonzero()
-    if len(wrong):
-        at = tuple(wrong[0].tolist())
-        shown = (
-            at[0] if points.batch_shape == () and x.dim() == 2 else tuple(i for i in at if x.dim() == 2 or i != at[1])
-        )
-        raise InputValueError(
-            explain_problem(
-                f"{len(wrong)} of the {words} are outside the support of {family.name}.",
-                got=f"{x[at].item():g} at index {shown}",
-                expected=expected,
-                instead=_other_families(x[at].item()) if family.event_dim == 0 else "",
-            )
-        )
-    if points.size is not None and family.name in _NEEDS_SPREAD and not _scale_is_fixed(family):
-        _check_spread(points, family, used)
-
-
-def outside_support(family: Family, x: Tensor) -> tuple[Tensor, str]:
-    """Which entries of x no member of the family can produce, and what is expected of them."""
-    name = family.name
-    if name in _NEEDS_POSITIVE:
-        return ~(x > 0), "numbers > 0"
-    if name in _NEEDS_INSIDE:
-        return ~((x > 0) & (x < 1)), "numbers strictly between 0 and 1"
-    if name in _TWO_VALUES:
-        return (x != 0) & (x != 1), "0 or 1"
-    if name in _WHOLE:
-        limit = torch.as_tensor(family.fixed.get("total_count", torch.inf) if name == "Binomial" else torch.inf)
-        return (x < 0) | (x != x.floor()) | (x > limit.to(x)), "whole numbers >= 0" + (
-            f" and <= {limit.item():g}" if limit.numel() == 1 and bool(limit.isfinite()) else ""
-        )
-    if name in _AT_LEAST_ZERO:
-        return x < 0, "numbers >= 0"
-    if name == "ContinuousBernoulli":
-        return (x < 0) | (x > 1), "numbers from 0 to 1"
-    return torch.zeros_like(x, dtype=torch.bool), ""
-
-
-def _other_families(value: float) -> str:
-    return (
-        "Normal, Laplace or StudentT"
-        if value < 0
-        else "Normal, Exponential or HalfNormal"
-        if value == 0
-        else "Gamma or Normal"
-    )
-
-
-def _scale_is_fixed(family: Family) -> bool:
-    return "scale" in family.fixed or "scale_tril" in family.fixed
-
-
-def _check_spread(points: Points, family: Family, used: Tensor) -> None:
-    x = points.x
-    low = torch.where(used, x, torch.inf).amin(0)
-    high = torch.where(used, x, -torch.inf).amax(0)
-    flat = (high - low <= 1e-14 * torch.maximum(high.abs(), low.abs())).reshape(-1)
-    if bool(flat.any()):
-        column = int(flat.nonzero()[0])
-        value = low.reshape(-1)[column].item()
-        several = flat.numel() > 1
-        what = f"Column {column} of the samples" if several else "The sample"
-        raise InputValueError(
-            explain_problem(
-                f"{what} is constant, so no {family.name} is the most likely one: its likelihood has no upper bound.",
-                got=f"{value:g} in all {int(used.reshape(len(x), -1)[:, column].sum())} rows",
-                expected="at least two different values" + (" in every column" if several else ""),
-                instead="Samples(x[:, x.std(0) > 0])" if several else "",
-            )
-        )
-    if family.name in ("MultivariateNormal",):
-        centred = ((x - (points.w[..., None] * x).sum(0)) * points.w[..., None].sqrt())[:, 0]
-        values = torch.linalg.svdvals(centred / centred.norm(dim=0))
-        if len(values) < x.shape[-1] or bool(values[-1] <= 1e-10 * values[0]):
-            raise InputValueError(
-                explain_problem(
-                    "The samples lie in a subspace, so no MultivariateNormal is the most likely one.",
-                    got=f"{len(x)} samples in {x.shape[-1]} dimensions, one column a linear combination of others",
-                    expected="more samples than dimensions, and columns that do not determine each other",
-                    instead='project(Samples(x), "DiagonalNormal")',
-                )
-            )
