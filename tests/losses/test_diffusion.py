@@ -58,6 +58,54 @@ def test_bound(predicts, variance):
     torch.testing.assert_close(compiled(prediction[predicts], x0, x_t, t, CUMULATIVE, **options), got)
 
 
+@pytest.mark.parametrize("decoder", ["discretized", "gaussian"])
+@pytest.mark.parametrize("variance", ["posterior", "beta", "learned_range"])
+def test_step_0_is_the_log_likelihood_of_the_data(decoder, variance):
+    torch.manual_seed(0)
+    x0 = (torch.randint(0, 256, (3, 6)).double() / 127.5 - 1).clamp(-1, 1)
+    x0[0, :2] = torch.tensor([-1.0, 1.0])
+    guess = (x0 + 0.02 * torch.randn(3, 6)).requires_grad_()
+    t = torch.tensor([0, 4, 0])
+    fraction = torch.rand(3, 6, dtype=torch.float64) if variance == "learned_range" else None
+    low = (BETAS[1] * (1 - CUMULATIVE[0]) / (1 - CUMULATIVE[1])).log()
+    share = {"posterior": 0.0, "beta": 1.0}.get(variance, fraction)
+    scale = ((share * BETAS[0].log() + (1 - torch.as_tensor(share)) * low) / 2).exp()
+    p = Normal(guess.detach(), scale)
+    upper = torch.where(x0 > 0.999, 1.0, p.cdf(x0 + 1 / 255))
+    lower = torch.where(x0 < -0.999, 0.0, p.cdf(x0 - 1 / 255))
+    want = -(upper - lower).log() if decoder == "discretized" else -p.log_prob(x0)
+    options = {"predicts": "start", "variance": variance, "variance_fraction": fraction}
+    got = diffusion_kl(guess, x0, x0, t, CUMULATIVE, decoder=decoder, **options)
+    torch.testing.assert_close(got[::2], want[::2], rtol=1e-7, atol=1e-9)
+    other = diffusion_kl(
+        guess[1:2],
+        x0[1:2],
+        x0[1:2],
+        t[1:2],
+        CUMULATIVE,
+        **{**options, "variance_fraction": None if fraction is None else fraction[1:2]},
+    )
+    torch.testing.assert_close(got[1:2], other)
+    assert torch.autograd.grad(got.sum(), guess)[0].isfinite().all()
+    simple = diffusion_kl(guess, x0, x0, t, CUMULATIVE, predicts="start", weighting="simple")
+    assert simple.isfinite().all()
+
+
+def test_an_extreme_decoder_stays_finite():
+    guess = torch.tensor([[5.0, -5.0]], requires_grad=True)
+    got = diffusion_kl(
+        guess,
+        torch.tensor([[-1.0, 0.0]]),
+        torch.zeros(1, 2),
+        torch.tensor([0]),
+        CUMULATIVE,
+        predicts="start",
+        decoder="discretized",
+    )
+    assert got.isfinite().all()
+    assert torch.autograd.grad(got.sum(), guess)[0].isfinite().all()
+
+
 def test_prior_term_and_errors():
     x0 = torch.randn(3, 2, dtype=torch.float64)
     want = kl(Normal(CUMULATIVE[-1].sqrt() * x0, (1 - CUMULATIVE[-1]).sqrt()), Normal(torch.zeros(()).double(), 1.0))

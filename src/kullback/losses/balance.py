@@ -68,7 +68,9 @@ def kl_balance(
     check_choice("variant", variant, ("dreamer_v2", "dreamer_v3"))
     check_reduction(reduction)
     free = float({"dreamer_v2": 0.0, "dreamer_v3": 1.0}[variant] if free_nats is None else free_nats)
-    rows = [kl(detached(posterior), prior), kl(posterior, detached(prior))]
+    # A view is not looked at where the mask leaves it out; the mask has the shape of the KL before its sum.
+    wide = mask if mask is None else mask.reshape(*mask.shape, *(1,) * event_dims)
+    rows = [kl(detached(posterior), prior, mask=wide), kl(posterior, detached(prior), mask=wide)]
     if not 0 <= event_dims <= rows[0].dim():
         raise InputValueError(
             explain_problem(

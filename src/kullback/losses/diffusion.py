@@ -7,9 +7,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from kullback._core.errors import InputTypeError, InputValueError, explain_problem
-from kullback._core.reduction import check_base, check_reduction, reduce_rows
+from kullback._core.errors import InputTypeError, InputValueError, ShapeError, explain_problem
+from kullback._core.reduction import check_base, check_mask, check_reduction, reduce_rows
 from kullback.losses.arguments import check_choice, check_rows_options, check_same_shape, check_tensor, widen
+from kullback.losses.diffusion_decoder import Decoder, decoder_loss
 from kullback.losses.gaussian import gaussian_kl, standard_gaussian_kl
 from kullback.tensors.frame import values_hidden
 
@@ -25,6 +26,7 @@ def diffusion_kl(
     variance: Literal["posterior", "beta", "learned_range"] = "posterior",
     variance_fraction: Tensor | None = None,
     weighting: Literal["bound", "simple"] = "bound",
+    decoder: Decoder | None = None,
     mask: Tensor | None = None,
     weight: Tensor | float | None = None,
     reduction: Literal["none", "sum", "mean"] = "none",
@@ -43,14 +45,18 @@ def diffusion_kl(
         prediction: Output of the network, in the shape of `x_start`.
         x_start: x_0, (batch, ...).
         x_t: The noisy data.
-        t: Steps per sample, integers (batch,), from 1 to len(alphas_cumprod) − 1. Step 0 has no KL: its term is the
-            log-likelihood of the data.
+        t: Steps per sample, integers (batch,), from 0 to len(alphas_cumprod) − 1. Step 0 has no KL, since its posterior
+            has variance 0: its term of the bound is −log p(x_0 | x_1), see `decoder`.
         alphas_cumprod: ᾱ of all steps, decreasing.
         predicts: What the network returns, see above.
         variance: Of p: `"posterior"` β̃, `"beta"` β, `"learned_range"` exp(v log β + (1−v) log β̃) with v =
             `variance_fraction` in [0, 1] (Nichol and Dhariwal 2021, arXiv 2102.09672).
         variance_fraction: v, in the shape of `x_start`; (output + 1) / 2 for a network that returns [−1, 1].
         weighting: `"bound"` the KL itself; `"simple"` (ε − ε̂)², Ho's L_simple, whatever is predicted.
+        decoder: What stands at step 0, a Gaussian around x̂_0 (with β̃ of step 1, where `variance` asks for β̃):
+            `"discretized"` −log of the probability of x_0's bin, for data in [−1, 1] of 256 levels (Ho et al., equation
+            13); `"gaussian"` −log of the density, for continuous data, which may be negative. None: step 0 is refused
+            in the bound.
         mask: Boolean per sample.
         weight: A number per sample.
         reduction: `"none"` per dimension; `"sum"` over samples of the mean over dimensions; `"mean"` the mean of both,
@@ -77,12 +83,31 @@ def diffusion_kl(
         check_tensor("diffusion_kl", name, tensor)
     check_same_shape("diffusion_kl", given)
     prediction, x_start, x_t = widen(prediction, x_start, x_t)
-    _check_steps(t, alphas_cumprod)
+    if decoder is not None:
+        check_choice("decoder", decoder, ("discretized", "gaussian"))
+    _check_steps(t, alphas_cumprod, first=0 if decoder is not None or weighting == "simple" else 1)
+    if x_start.dim() == 0 or t.shape[0] != x_start.shape[0]:
+        raise ShapeError(
+            explain_problem(
+                "t holds one step per sample.",
+                got=f"t of shape {tuple(t.shape)}, x_start of shape {tuple(x_start.shape)}",
+                expected="t of shape (batch,) for x_start of shape (batch, ...)",
+            )
+        )
     shape = (-1,) + (1,) * (x_start.dim() - 1)
+    if mask is not None:
+        check_mask(mask, x_start.shape[:1])
+        kept = mask.expand(x_start.shape[:1]).reshape(shape)
+        prediction, x_start, x_t = (torch.where(kept, x, 0.0) for x in (prediction, x_start, x_t))
+        if variance_fraction is not None:
+            variance_fraction = torch.where(kept, variance_fraction, 0.0)
     every = alphas_cumprod.double()
-    a, before = every[t].reshape(shape), every[t - 1].reshape(shape)
-    beta = 1 - a / before
-    log_range = torch.log((1 - a) / (1 - before)).to(x_start.dtype)  # log β / β̃
+    a, start = every[t].reshape(shape), (t == 0).reshape(shape)
+    # At step 0 stand the variances of step 1: they are finite, and β̃ of step 1 is the decoder's.
+    after = every[torch.where(t == 0, min(1, len(every) - 1), t)].reshape(shape)
+    before = every[(t - 1).clamp_min(0)].reshape(shape)
+    beta = 1 - after / before
+    log_range = torch.log((1 - after) / (1 - before)).to(x_start.dtype)  # log β / β̃
     signal, noise = (a.sqrt().to(x_start.dtype), (1 - a).sqrt().to(x_start.dtype))
     if predicts == "noise":
         error = (noise * prediction - (x_t - signal * x_start)) / signal
@@ -94,10 +119,16 @@ def diffusion_kl(
         values = (signal / noise * error) ** 2
     else:
         # The difference of means over the standard deviation β̃ of the posterior.
-        scale = (before * beta / ((1 - a) * (1 - before))).sqrt().to(x_start.dtype)
+        scale = (before * beta / ((1 - after) * (1 - before))).sqrt().to(x_start.dtype)
         narrower = _log_variance_ratio(variance, variance_fraction, log_range, x_start)
         offset = scale * error * (0.5 * narrower).exp()
         values = standard_gaussian_kl(offset, narrower.expand_as(offset), 0)
+        if decoder is not None:
+            # The decoder's variance lies between β̃ of step 1 and β of step 0.
+            low = (beta * (1 - before) / (1 - after)).log()
+            log_range = ((1 - a).log() - low).to(x_start.dtype)
+            spread = low.to(x_start.dtype) - _log_variance_ratio(variance, variance_fraction, log_range, x_start)
+            values = torch.where(start, decoder_loss(x_start, x_start - error, spread, decoder), values)
     return _per_sample(values, mask, weight, reduction, base)
 
 
@@ -127,6 +158,10 @@ def diffusion_prior_kl(
     """
     check_reduction(reduction)
     (x_start,) = widen(check_tensor("diffusion_prior_kl", "x_start", x_start))
+    if mask is not None:
+        check_mask(mask, x_start.shape[:1])
+        kept = mask.expand(x_start.shape[:1]).reshape(-1, *(1,) * (x_start.dim() - 1))
+        x_start = torch.where(kept, x_start, 0.0)
     last = alphas_cumprod.double()[-1]
     logvar = torch.log1p(-last).to(x_start.dtype)
     values = gaussian_kl(last.sqrt().to(x_start.dtype) * x_start, logvar=logvar.expand(x_start.shape))
@@ -150,7 +185,16 @@ def _log_variance_ratio(variance: str, fraction: Tensor | None, log_range: Tenso
     return -fraction.to(like.dtype) * log_range
 
 
-def _check_steps(t: Tensor, alphas_cumprod: Tensor) -> None:
+def _check_steps(t: Tensor, alphas_cumprod: Tensor, *, first: int) -> None:
+    if not isinstance(alphas_cumprod, Tensor) or alphas_cumprod.dim() != 1 or len(alphas_cumprod) < 2:
+        raise InputTypeError(
+            explain_problem(
+                "alphas_cumprod holds ᾱ of every step.",
+                got=f"shape {tuple(alphas_cumprod.shape)}" if isinstance(alphas_cumprod, Tensor) else "no tensor",
+                expected="a tensor of shape (steps,), of at least two steps",
+                instead="torch.cumprod(1 - betas, 0)",
+            )
+        )
     if not isinstance(t, Tensor) or t.is_floating_point() or t.dim() != 1:
         raise InputTypeError(
             explain_problem("t holds one integer step per sample.", got=str(t), expected="an integer tensor (batch,)")
@@ -158,12 +202,17 @@ def _check_steps(t: Tensor, alphas_cumprod: Tensor) -> None:
     if values_hidden() or t.device.type != "cpu" or t.numel() == 0:
         return
     low, high = int(t.min()), int(t.max())
-    if low < 1 or high >= len(alphas_cumprod):
+    if low < first or high >= len(alphas_cumprod):
         raise InputValueError(
             explain_problem(
-                "Only steps from 1 on have a KL; step 0 is the log-likelihood of the data.",
+                "Only steps from 1 on have a KL; the term of step 0 is the log-likelihood of the data."
+                if first
+                else "A step is an index of alphas_cumprod.",
                 got=f"t from {low} to {high}",
-                expected=f"1 to {len(alphas_cumprod) - 1}",
+                expected=f"{first} to {len(alphas_cumprod) - 1}",
+                instead='decoder="discretized" for pictures in [-1, 1], decoder="gaussian" for continuous data'
+                if first and low == 0
+                else "",
             )
         )
 

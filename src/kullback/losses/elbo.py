@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from kullback._core.errors import InputTypeError, InputValueError, ShapeError, explain_problem
-from kullback._core.reduction import check_reduction, reduce_rows
+from kullback._core.reduction import check_mask, check_reduction, reduce_rows
 from kullback.losses.arguments import check_choice, check_no_nan, check_rows_options, check_tensor, masked_rows, widen
 
 
@@ -130,7 +130,7 @@ def importance_weighted_bound(
     """
     check_choice("gradient", gradient, ("standard", "doubly_reparameterized"))
     check_reduction(reduction)
-    log_weight, dim = _check_log_weight(log_weight, dim)
+    log_weight, dim = _check_log_weight(log_weight, dim, mask)
     count = log_weight.shape[dim]
     rows = torch.logsumexp(log_weight, dim) - math.log(count)
     if gradient == "doubly_reparameterized":
@@ -157,11 +157,12 @@ def multi_sample_bound(
         tensor([-2., -2.])
     """
     check_reduction(reduction)
-    log_weight, dim = _check_log_weight(log_weight, dim)
+    log_weight, dim = _check_log_weight(log_weight, dim, mask)
     return masked_rows(log_weight.mean(dim), mask, weight, reduction)
 
 
-def _check_log_weight(log_weight: Tensor, dim: int) -> tuple[Tensor, int]:
+def _check_log_weight(log_weight: Tensor, dim: int, mask: Tensor | None) -> tuple[Tensor, int]:
+    """The log-weights, 0 where the mask leaves a data point out, and the dimension of the samples from the front."""
     (log_weight,) = widen(check_tensor("importance_weighted_bound", "log_weight", log_weight))
     rank = log_weight.dim()
     if isinstance(dim, bool) or not isinstance(dim, int):
@@ -174,4 +175,11 @@ def _check_log_weight(log_weight: Tensor, dim: int) -> tuple[Tensor, int]:
                 expected="a dimension of size >= 1",
             )
         )
-    return log_weight, dim % rank
+    dim = dim % rank
+    if mask is not None:
+        check_mask(mask, log_weight.shape[:dim] + log_weight.shape[dim + 1 :])
+        log_weight = torch.where(
+            mask.expand(log_weight.shape[:dim] + log_weight.shape[dim + 1 :]).unsqueeze(dim), log_weight, 0.0
+        )
+    check_no_nan("importance_weighted_bound", "log_weight", log_weight)
+    return log_weight, dim

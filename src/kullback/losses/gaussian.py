@@ -229,7 +229,7 @@ def _per_element(rows: Tensor | float | None, latents: int) -> Tensor | float | 
 
 
 _CHUNK_ELEMENTS = 1 << 17
-_expm1mx, _expm1mx_grad = kernel("expm1mx"), kernel("expm1mx_grad")
+_value, _grad_offset, _grad_log_ratio = (kernel(n) for n in ("gaussian_kl", "gaussian_kl_grad_offset", "expm1mx_grad"))
 
 
 def _sum_last(values: Tensor, latents: int) -> Tensor:
@@ -244,15 +244,11 @@ def _native(offset: Tensor, log_ratio: Tensor, latents: int) -> Tensor:
     rows = offset.shape[: offset.dim() - latents].numel()
     per_row = offset.numel() // max(rows, 1)
     if latents == 0 or offset.numel() <= _CHUNK_ELEMENTS or offset.dim() == latents:
-        return _native_chunk(offset, log_ratio, latents)
+        return _sum_last(_value(offset, log_ratio), latents)
     # Summed chunk by chunk, the values of single elements never leave the cache and need no memory of their own.
     size = max(1, _CHUNK_ELEMENTS * offset.shape[0] // max(rows * per_row, 1))
     parts = zip(torch.split(offset, size), torch.split(log_ratio, size), strict=True)
-    return torch.cat([_native_chunk(a, b, latents) for a, b in parts])
-
-
-def _native_chunk(offset: Tensor, log_ratio: Tensor, latents: int) -> Tensor:
-    return _sum_last(_expm1mx(log_ratio).addcmul_(offset, offset), latents).mul_(0.5)
+    return torch.cat([_sum_last(_value(a, b), latents) for a, b in parts])
 
 
 def _backward(
@@ -260,7 +256,10 @@ def _backward(
 ) -> list[Tensor | None]:
     offset, log_ratio = saved
     grad = grads[0].reshape(grads[0].shape + (1,) * latents)
-    return [grad * offset if needs[0] else None, _expm1mx_grad(grad * 0.5, log_ratio) if needs[1] else None]
+    return [
+        _grad_offset(grad, offset) if needs[0] else None,
+        _grad_log_ratio(grad * 0.5, log_ratio) if needs[1] else None,
+    ]
 
 
 def _fake(offset: Tensor, log_ratio: Tensor, latents: int) -> Tensor:

@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from kullback._core.errors import InputTypeError, InputValueError, explain_problem
-from kullback._core.reduction import check_reduction
+from kullback._core.reduction import check_mask, check_reduction
 from kullback.losses.arguments import masked_rows
-from kullback.losses.detached import detached
+from kullback.losses.detached import detached, with_tensors, without_masked_gradient
 
 
 def path_log_prob(q: Distribution, z: Tensor) -> Tensor:
@@ -40,8 +40,8 @@ def path_kl(
     """A Monte Carlo estimate of KL(q || p) with the path gradient (Roeder et al. 2017, arXiv 1703.09194).
 
     1/K Σ_k [log q_sg(φ)(z_k) − log p(z_k)] with z_k = z_φ(ε_k): the score ∇_φ log q, whose mean is 0, is left out. The
-    gradient is unbiased, and its variance is 0 where q = p. The value is random: seed it with `torch.manual_seed`, or
-    give the samples.
+    gradient is unbiased, and so is its derivative; its variance is 0 where q = p. The value is random: seed it with
+    `torch.manual_seed`, or give the samples.
 
     Args:
         q: A distribution with `rsample`.
@@ -78,5 +78,32 @@ def path_kl(
                 explain_problem("num_samples is a count.", got=f"num_samples={num_samples!r}", expected=">= 1")
             )
         samples = q.rsample(torch.Size([num_samples]))
+    if mask is not None:
+        check_mask(mask, q.batch_shape)
+        q = without_masked_gradient(q, mask)
+        p = without_masked_gradient(p, mask) if isinstance(p, Distribution) else p
+        kept = mask.expand(q.batch_shape).reshape(*q.batch_shape, *(1,) * len(q.event_shape))
+        samples = torch.where(kept, samples, samples.detach())
+    if samples.dtype in (torch.bfloat16, torch.float16):
+        q = with_tensors(q, _widened)
+        p = with_tensors(p, _widened) if isinstance(p, Distribution) else p
+        samples = samples.float()
     log_p = p.log_prob(samples) if isinstance(p, Distribution) else p(samples)
-    return masked_rows((path_log_prob(q, samples) - log_p).mean(0), mask, weight, reduction)
+    return masked_rows((_log_q(q, samples) - log_p).mean(0), mask, weight, reduction)
+
+
+def _log_q(q: Distribution, z: Tensor) -> Tensor:
+    """Log q(z) with the path gradient, whose own derivative has the right expectation.
+
+    Two ways to leave the score out agree in value and gradient: frozen parameters, and the score taken off again. Their
+    second derivatives err by the Fisher matrix, with opposite signs; so their mean is taken.
+    """
+    frozen = path_log_prob(q, z)
+    if not torch.is_grad_enabled():
+        return frozen
+    score = q.log_prob(z.detach())
+    return (frozen + (q.log_prob(z) - (score - score.detach()))) / 2
+
+
+def _widened(tensor: Tensor) -> Tensor:
+    return tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor

@@ -232,35 +232,33 @@ def _estimate(tokens: _Tokens, estimator: Estimator, use: Use, level: Level, lim
     weight = _limited_exp(log_weight, limit)
     if estimator == "k1":
         values = weight * ell
-    elif estimator == "k2" and level == "token":
-        values = weight.detach() * ell * ell * 0.5
-    elif estimator == "k2":
-        # The square has the gradient of a single token; a sequence needs ℓ times the score of all tokens up to it.
-        score = (weight * ell).detach() * log_weight
-        values = (weight * ell * ell * 0.5).detach() + (score - score.detach())
     else:
-        clipped = clipped | (tokens.finite & (-ell.detach() > limit))
         # log ρ − ℓ without the policy's own token: as a difference, two gradients of size e^limit would have to cancel.
         others = tokens.ref - tokens.behaviour
         if level == "sequence" and others.dim():
             others = others + torch.nn.functional.pad(log_weight[..., :-1], (1, 0))
-        values = _k3(ell, weight, _limited_exp(others, limit), limit)
+        path = _k3_path(ell, weight, _limited_exp(others, limit))
+        if estimator == "k3":
+            clipped = clipped | (tokens.finite & (-ell.detach() > limit))
+            value = weight * expm1mx((-ell).clamp_max(limit))
+        else:
+            # sg(ρ) ℓ²/2 has the gradient ρ ℓ ∇log π of k3, but not its second derivative or the score of other tokens.
+            value = weight * ell * ell * 0.5
+        values = value.detach() + (path - path.detach())
     return torch.where(tokens.finite, values, tokens.otherwise), clipped
 
 
-def _k3(ell: Tensor, weight: Tensor, ratio: Tensor, limit: float) -> Tensor:
-    """ρ (e^−ℓ − 1 + ℓ), whose exponential is limited in the value but not in the gradient.
+def _k3_path(ell: Tensor, weight: Tensor, ratio: Tensor) -> Tensor:
+    """ρ (e^−ℓ − 1 + ℓ) for its gradient, in which the exponential is not limited.
 
     `ratio` is e^−ℓ ρ = ref / b, which does not depend on the policy's own token. So the gradient is that of
     ρ(ℓ − 1) + ref/b, which stays finite where e^−ℓ does not. For ℓ near 0 that form cancels and the
     definition itself is used.
     """
-    value = (weight * expm1mx((-ell).clamp_max(limit))).detach()
     near = ell.detach().abs() < 1
     close = weight * expm1mx(-torch.where(near, ell, 0.0))
     far = weight * (ell - 1) + ratio
-    path = torch.where(near, close, far)
-    return value + (path - path.detach())
+    return torch.where(near, close, far)
 
 
 def _limited_exp(exponent: Tensor, limit: float) -> Tensor:

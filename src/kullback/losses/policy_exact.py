@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from kullback._core.errors import InputTypeError, ShapeError, explain_problem
+from kullback._core.reduction import check_mask
 from kullback.api.kl import kl
 from kullback.losses.arguments import check_choice, check_rows_options, check_same_shape, check_tensor, widen
 from kullback.losses.tokens import TokenReduction, check_token_reduction, reduce_tokens
@@ -112,6 +114,10 @@ def topk_policy_kl(
     check_tensor("topk_policy_kl", "ref_log_probs", ref_log_probs)
     check_same_shape("topk_policy_kl", {"log_probs": log_probs, "ref_log_probs": ref_log_probs})
     policy, reference = widen(log_probs, ref_log_probs)
+    if mask is not None:
+        check_mask(mask, policy.shape[:-1])
+        kept = mask.expand(policy.shape[:-1]).unsqueeze(-1)
+        policy, reference = (torch.where(kept, x, -math.log(policy.shape[-1] + 1)) for x in (policy, reference))
     return exact_policy_kl(
         _with_tail(policy),
         _with_tail(reference.detach()),

@@ -45,7 +45,14 @@ def check_tail(tail: object, divergence: object, group: object) -> None:
 
 
 def check_sparse(
-    student: Any, log_probs: Any, ids: Any, log_tail: Any, *, repeats: bool, group: Any = None
+    student: Any,
+    log_probs: Any,
+    ids: Any,
+    log_tail: Any,
+    *,
+    repeats: bool,
+    group: Any = None,
+    mask: Tensor | None = None,
 ) -> torch.Size:
     """The batch shape of a student and a sparse teacher; refuses what does not fit together."""
     check_logits("student_logits", student)
@@ -80,7 +87,7 @@ def check_sparse(
     if not values_hidden() and ids.device.type == "cpu" and ids.numel() > 0:
         _check_ids(ids, whole_vocabulary(student, group), repeats=repeats)
         if not repeats:
-            _check_sum(log_probs)
+            _check_sum(log_probs.detach(), mask)
     return torch.Size(batch)
 
 
@@ -109,9 +116,11 @@ def _check_ids(ids: Tensor, classes: int, *, repeats: bool) -> None:
         )
 
 
-def _check_sum(log_probs: Tensor) -> None:
+def _check_sum(log_probs: Tensor, mask: Tensor | None) -> None:
     total = torch.logsumexp(log_probs.double(), -1)
     wrong = total > _SUM_TOLERANCE
+    if isinstance(mask, Tensor) and mask.dtype == torch.bool:
+        wrong = wrong & mask
     if bool(wrong.any()):
         index = tuple(wrong.nonzero()[0].tolist())
         raise InputValueError(

@@ -65,7 +65,14 @@ def topk_teacher(teacher_logits: Tensor, k: int, *, temperature: float = 1.0) ->
 def sample_teacher(
     teacher_logits: Tensor, draws: int, *, temperature: float = 1.0, generator: torch.Generator | None = None
 ) -> SparseTeacher:
-    """Independent draws from the teacher, for `topk_distillation(tail="sampled")`; a class may come twice."""
+    """Independent draws from the teacher, for `topk_distillation(tail="sampled")`; a class may come twice.
+
+    Example:
+        >>> import torch
+        >>> from kullback.losses import sample_teacher
+        >>> sample_teacher(torch.tensor([[0.0, 100.0]]), 3).ids
+        tensor([[1, 1, 1]])
+    """
     check_logits("teacher_logits", teacher_logits)
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
         raise InputValueError(explain_problem("draws is a number.", got=f"draws={draws!r}", expected="at least 1"))
@@ -145,7 +152,9 @@ def topk_distillation(
     chosen = choose_divergence(divergence, beta, alpha)
     check_tail(tail, divergence, group)
     sampled = tail == "sampled"
-    batch = check_sparse(student_logits, teacher_log_probs, teacher_ids, log_tail, repeats=sampled, group=group)
+    batch = check_sparse(
+        student_logits, teacher_log_probs, teacher_ids, log_tail, repeats=sampled, group=group, mask=mask
+    )
     reduce = TokenReduction(mask, weight, denominator, reduction)
     reduce.check(batch)
     keep = None if mask is None else mask.expand(batch)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kullback._core.errors import InputValueError, explain_problem
 from kullback._core.reduction import reduce_rows
-from kullback.losses.arguments import check_choice, check_rows_options
+from kullback.losses.arguments import check_choice, check_rows_options, check_tensor, widen
 
 TokenReduction = Literal["none", "sum", "mean", "sequence_mean", "sequence_sum", "constant"]
 TOKEN_REDUCTIONS = ("none", "sum", "mean", "sequence_mean", "sequence_sum", "constant")
@@ -60,6 +60,7 @@ def reduce_tokens(
         tensor(0.5000)
     """
     check_token_reduction(reduction, denominator)
+    (values,) = widen(check_tensor("reduce_tokens", "values", values))
     check_rows_options(mask, weight, values.shape)
     if reduction in ("none", "sum", "mean"):
         return reduce_rows(values, mask=mask, weight=weight, reduction=reduction)
