@@ -37,10 +37,14 @@ def is_traced() -> bool:
 
 def is_plain(tensor: Tensor) -> bool:
     """Whether a tensor is its dense CPU memory: no subclass, other device, sparse layout or pending negation."""
+    return tensor.is_cpu and is_strided(tensor)
+
+
+def is_strided(tensor: Tensor) -> bool:
+    """The same on any device."""
     kind = type(tensor)
     return (
         (kind is Tensor or kind is torch.nn.Parameter)
-        and tensor.is_cpu
         and tensor.layout is torch.strided
         and not tensor.is_neg()
         and not is_batch_of_gradients(tensor)

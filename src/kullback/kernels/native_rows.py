@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from kullback.kernels import native
+from kullback.kernels import device_choice, native
 from kullback.kernels.levels import is_plain
 from kullback.kernels.sides import Encoding
 
@@ -232,7 +232,7 @@ class _Held(bytes):
         return self
 
 
-enabled = True
+enabled = device_choice.ROUTES["cpu"] == "native"
 
 
 @contextlib.contextmanager

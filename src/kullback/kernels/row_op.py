@@ -8,6 +8,7 @@ operations that reduce the last dimension. This module and `row_run` give it eve
 | inside vmap, grad, jvp         | the function and its gradients on whole tensors, so that the transform follows  |
 | while compiling                | native code as a node of the graph (`row_library`), or else the function itself |
 | in plain eager mode, on CPU    | native code where there is some that serves these tensors                       |
+| in plain eager mode, on a GPU  | Triton kernels where there are some (`device_rows`)                             |
 | in plain eager mode, otherwise | block by block; backward and double backward recompute each block               |
 
 so that memory beyond the inputs and their gradients is one number per row and the temporaries of one block. A side
@@ -27,7 +28,8 @@ from torch import Tensor
 
 from kullback._core.shapes import batch_shape
 from kullback.kernels import row_library
-from kullback.kernels.levels import forward_mode_nested, is_plain, tracer_active, transform_active
+from kullback.kernels.device_rows import op as device_op
+from kullback.kernels.levels import forward_mode_nested, is_plain, is_strided, tracer_active, transform_active
 from kullback.kernels.native_rows import NativeRows, Request, statistics_for
 from kullback.kernels.row_run import (
     Gradients,
@@ -97,11 +99,17 @@ class RowOp:
         else:
             followed = transform_active() or tracer_active()
         recorded = not followed and torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-        if not followed and self.native is not None and self.native.serves(tensors, options):
+        unscaled = all(encoding.scale == 1.0 for encoding in encodings)
+        if not followed and unscaled and self.native is not None and self.native.serves(tensors, options):
             return self.in_native(tensors, Request(encodings, batch, options, keep, tolerances), check, recorded)
         if check is not None:
             check()
         request = Request(encodings, batch, options, keep)
+        if not followed and self.native is not None and all(map(is_strided, tensors)):
+            settings = device_op.served_settings(self.native, tensors, options)
+            rows = None if settings is None else device_op.device_rows(self, settings, tensors, request, recorded)
+            if rows is not None:
+                return rows
         tensors, keep = aligned(request, tensors)
         run = run_of(self, request, tensors, followed=followed)
         if followed:

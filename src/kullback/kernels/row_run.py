@@ -9,8 +9,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from kullback._core.dtypes import needs_compensation, result_dtype, work_dtype
+from kullback._core.dtypes import needs_compensation, result_dtype
 from kullback._core.shapes import block_of, blocks
+from kullback.kernels.device_choice import rows_work_dtype
 from kullback.kernels.levels import is_batch_of_gradients, tracer_active, transform_active
 from kullback.kernels.native_rows import Request
 from kullback.kernels.sides import Encoding, Side, read_side
@@ -39,7 +40,7 @@ def aligned(request: Request, tensors: Sequence[Tensor]) -> tuple[list[Tensor], 
 
 def run_of(op: Formula, request: Request, tensors: Sequence[Tensor], *, followed: bool = False) -> Run:
     """How a formula is computed for such tensors; `followed`: by somebody who may not be shown values."""
-    work = work_dtype(tensors[0].device)
+    work = rows_work_dtype(tensors[0].device, *tensors)
     return Run(
         op=op,
         encodings=tuple(request.encodings),
@@ -89,6 +90,17 @@ class Run:
             parts = [torch.where(keep.unsqueeze(-1), part, 1.0) for part in parts]
         return [read_side(t, e, self.compensated, self.visible) for t, e in zip(parts, self.encodings, strict=True)]
 
+    def formula_gradients(
+        self, needs: Sequence[bool], parts: Sequence[Tensor], keep: Tensor | None
+    ) -> list[Tensor | None]:
+        """The derivatives of one block that the formula gives, with respect to the tensors' numbers."""
+        assert self.op.gradients is not None
+        found = self.op.gradients(needs, *self.sides(parts, keep), *self.options)
+        return [
+            g if g is None or encoding.scale == 1.0 else g * encoding.scale
+            for g, encoding in zip(found, self.encodings, strict=True)
+        ]
+
     def gradients(
         self, parts: Sequence[Tensor], grad: Tensor, keep: Tensor | None, needs: Sequence[bool]
     ) -> list[Tensor]:
@@ -101,7 +113,7 @@ class Run:
                          for part, need in zip(parts, needs, strict=True)]  # fmt: skip
                 rows = self.value(parts, keep)
             return list(torch.autograd.grad(rows, wanted, grad.expand(rows.shape), create_graph=recorded))
-        found = self.op.gradients(needs, *self.sides(parts, keep), *self.options)
+        found = self.formula_gradients(needs, parts, keep)
         factor = grad if keep is None else torch.where(keep, grad, 0.0)
         return [
             (factor.unsqueeze(-1) * g).sum_to_size(part.shape)
@@ -165,7 +177,7 @@ class _FollowedRows(torch.autograd.Function):
         given = tangents[2:]
         run = replace(ctx.run, visible=False)
         parts = [t.to(run.work) for t in tensors]
-        found = run.op.gradients(tuple(t is not None for t in given), *run.sides(parts, keep), *run.options)
+        found = run.formula_gradients(tuple(t is not None for t in given), parts, keep)
         rows = sum((g * t.to(run.work)).sum(-1) for g, t in zip(found, given, strict=True) if t is not None)
         return (rows if keep is None else torch.where(keep, rows, 0.0)).to(run.result)
 

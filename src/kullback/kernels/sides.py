@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from kullback._core.double_log import log_error
-from kullback._core.special._double_double import two_difference, two_sum
+from kullback._core.special._double_double import two_difference, two_product, two_sum
 
 
 class Encoding(NamedTuple):
@@ -17,10 +17,12 @@ class Encoding(NamedTuple):
     Attributes:
         linear: Weights themselves (probabilities, counts) rather than their logarithms.
         smoothing: Added to every weight before it is read; linear only.
+        scale: Multiplies every log-weight, one over a temperature; logarithms only.
     """
 
     linear: bool = False
     smoothing: float = 0.0
+    scale: float = 1.0
 
 
 class Side(NamedTuple):
@@ -56,7 +58,16 @@ def read_side(tensor: Tensor, encoding: Encoding, compensated: bool, visible: bo
     The low part is a correction of rounding: it is detached, so derivatives are those of the logarithm itself.
     """
     if not encoding.linear:
-        return Side(tensor, _support(tensor != -torch.inf, visible), None, None, compensated, visible)
+        support, low = _support(tensor != -torch.inf, visible), None
+        if encoding.scale != 1.0:
+            scaled = tensor * encoding.scale
+            if compensated:
+                # tensor * scale as a pair, with a scale that the working dtype may not hold either.
+                finite = where(support, tensor, 0.0).detach()
+                scale = torch.full_like(finite, encoding.scale)
+                low = two_product(finite, scale)[1] + finite * (encoding.scale - float(scale.flatten()[0]))
+            tensor = scaled
+        return Side(tensor, support, low, None, compensated, visible)
     weight, missing = tensor, None
     if encoding.smoothing != 0.0:
         weight, missing = two_sum(tensor, torch.full_like(tensor, encoding.smoothing))

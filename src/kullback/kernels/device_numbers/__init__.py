@@ -1,0 +1,1 @@
+"""Float32 arithmetic for kernels on a GPU."""

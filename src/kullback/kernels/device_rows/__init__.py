@@ -1,0 +1,1 @@
+"""Rows on a GPU, by Triton: which calls it serves and how they run."""
