@@ -1,6 +1,6 @@
 """A small VAE on pictures made here: KL term by `gaussian_kl`, warm-up by a schedule, collapse shown in a picture.
 
-    python examples/vae.py [--picture vae.png] [--epochs 80]
+    python examples/vae.py [PICTURE [EPOCHS]]
 
 The data are 14 × 14 pictures of one blob with three hidden factors: two of place, one of size. Eight latent dimensions
 are more than they need: some stay active, the others carry no information, and their KL goes to 0.
@@ -8,7 +8,7 @@ are more than they need: some stay active, the others carry no information, and 
 
 from __future__ import annotations
 
-import argparse
+import sys
 from typing import NamedTuple
 
 import torch
@@ -113,18 +113,14 @@ def draw(training: Training, path: str) -> None:
     plt.close(figure)
 
 
-def main() -> None:
+def main(picture: str = "vae.png", epochs: str | int = 80) -> None:
     """Train, print the report and draw the picture."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--picture", default="vae.png")
-    parser.add_argument("--epochs", type=int, default=80)
-    arguments = parser.parse_args()
-    training = train(arguments.epochs)
+    training = train(int(epochs))
     print(f"bound per picture: {training.bound[0]:.1f} -> {training.bound[-1]:.1f} nats")
     print(training.report)
-    draw(training, arguments.picture)
-    print(f"picture: {arguments.picture}")
+    draw(training, picture)
+    print(f"picture: {picture}")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
