@@ -1,5 +1,6 @@
 """`explain`: terms that sum to the divergence, findings that fire when they should and not otherwise, and its faces."""
 
+import dataclasses
 import json
 import math
 
@@ -9,7 +10,6 @@ from torch import distributions as d
 
 from kullback import (
     Counts,
-    Explanation,
     InputTypeError,
     InputValueError,
     Logits,
@@ -17,6 +17,7 @@ from kullback import (
     Probs,
     Samples,
     ShapeError,
+    estimate_kl,
     explain,
     kl,
     kl_with_error,
@@ -151,16 +152,47 @@ def test_where_the_support_breaks_is_said():
     assert "class b in row 1, where p is 0.5 and q 0" in broken.message
 
 
-def test_samples_are_summarised():
+def test_samples_get_an_estimate_with_its_error_and_a_summary():
     x, y = random_logits(500, scale=1.0), random_logits(400, seed=1, scale=3.0)
     e = explain(Samples(x), Samples(y))
-    assert isinstance(e, Explanation)
+    forward = e.directions[0]
+    assert forward.interval[0] < math.log(3) + 1 / 18 - 0.5 < forward.interval[1]
+    assert float(forward.value) == float(estimate_kl(Samples(x), Samples(y)))
+    assert str(e).startswith("KL(p ‖ q) ≈ ")
     assert "standard deviation" in str(e)
+    assert explain(Samples(x), Samples(y), base=2).to_dict()["kl"]["interval"][0] == pytest.approx(
+        forward.interval[0] / math.log(2)
+    )
     assert {"not-finite", "repeated-draws"} <= codes(
         Samples(torch.tensor([1.0, math.nan])), Samples(torch.ones(9).cumsum(0) % 2)
     )
+    assert "no-difference-seen" in codes(Samples(x), Samples(random_logits(500, seed=7, scale=1.0)))
     with pytest.raises(ShapeError):
         explain(Samples(torch.zeros(3, 2)), Samples(torch.zeros(3, 1)))
+    with pytest.raises(InputTypeError, match="Samples or a distribution"):
+        explain(Samples(x), Logits(y))
+
+
+def test_samples_beside_a_distribution():
+    x = random_logits(1000, scale=1.0)
+    truth = math.log(2) + 2 / 8 - 0.5  # KL(N(0, 1) ‖ N(1, 2))
+    before = torch.get_rng_state()
+    e = explain(Samples(x), d.Normal(1.0, 2.0))
+    assert torch.equal(before, torch.get_rng_state())
+    assert e.directions[0].interval[0] < truth < e.directions[0].interval[1]
+    swapped = explain(d.Normal(1.0, 2.0), Samples(x))
+    assert float(swapped.directions[1].value) == float(e.directions[0].value)
+    counted = explain(Samples(torch.tensor([0.0, 1, 1, 2, 0, 3] * 40)), d.Poisson(1.0))
+    assert counted.directions[0].value is not None
+    assert "repeated-draws" not in {finding.code for finding in counted.findings}
+    with pytest.raises(ShapeError, match="batch"):
+        explain(Samples(x), d.Normal(torch.zeros(2), 1.0))
+
+
+def test_the_words_of_an_estimator_have_the_names_of_the_direction():
+    seen, more = torch.arange(300) % 5, torch.arange(300) % 7
+    [doubt] = [f for f in explain(Samples(seen), Samples(more)).findings if f.code == "estimate-warning"]
+    assert doubt.message.startswith("KL(q ‖ p): p never showed 2 categories")
 
 
 def test_what_cannot_be_explained_is_refused():
@@ -187,4 +219,11 @@ def test_results_with_an_error_are_readable():
     result = kl_with_error(d.Normal(torch.tensor(0.0, requires_grad=True), 1.0), d.Normal(1.0, 2.0))
     assert repr(result).startswith("KLResult(value=tensor(0.4431")
     assert "method='closed form')" in repr(result)
-    assert "<AddBackward" not in result._repr_html_().removeprefix("<pre>")
+    assert "<td>KL(p ‖ q)</td><td>0.443147</td>" in result._repr_html_()
+    batch = kl_with_error(d.Normal(torch.zeros(3, 4), 1.0), d.Normal(1.0, 2.0))._repr_html_()
+    assert "KL(p ‖ q)[1, 3]" in batch
+    assert "and 4 more elements" in batch
+    estimate = estimate_kl(Samples(torch.arange(300) % 5), Samples(torch.arange(300) % 5))
+    html = dataclasses.replace(estimate, warnings=["<b>bold</b>"])._repr_html_()
+    assert "<th>standard error</th>" in html
+    assert "warning: &lt;b&gt;bold" in html

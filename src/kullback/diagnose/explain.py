@@ -63,6 +63,6 @@ def explain(
     check_base(base)
     if isinstance(p, Distribution) and isinstance(q, Distribution):
         return explain_distributions(p, q, labels=labels, base=base, top=top)
-    if isinstance(p, Samples) and isinstance(q, Samples):
+    if isinstance(p, Samples) or isinstance(q, Samples):
         return explain_samples(p, q, base=base)
     return explain_tensors(p, q, labels=labels, mask=mask, base=base, top=top)

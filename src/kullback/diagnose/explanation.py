@@ -27,9 +27,12 @@ class Direction:
         value: One value per batch element, in nats; None where nothing can compute it.
         method: How it was computed, as `kl_method` says it; empty without a value.
         formula: The formula in a few words, with p and q as they are in this direction; may be empty.
-        error: How far the worst element may be off, in nats; None where it is rounding alone.
+        error: How far the worst element may be off, in nats; None where it is rounding alone. Of an estimate from
+            samples, its standard error.
         certified: Whether `error` is a rigorous bound.
         reasons: Why elements are infinite, or why there is no value.
+        interval: The ends of a confidence interval, in nats, of an estimate from samples; else None.
+        confidence: The nominal coverage of that interval.
     """
 
     label: str
@@ -39,6 +42,8 @@ class Direction:
     error: float | None = None
     certified: bool = False
     reasons: Sequence[str] = ()
+    interval: tuple[float, float] | None = None
+    confidence: float | None = None
 
 
 @dataclass(frozen=True)
@@ -79,14 +84,15 @@ class Explanation:
     Attributes:
         p: p in words.
         q: q in words.
-        directions: KL(p ‖ q) and KL(q ‖ p); empty for samples.
+        directions: KL(p ‖ q) and KL(q ‖ p); of samples they are estimates.
         measures: Other quantities by name, in nats, one value per batch element; None where none can be computed.
         terms: What the outcomes, dimensions or intervals add to KL(p ‖ q), largest first.
         terms_title: What the terms are of.
         findings: What was noticed, most severe first.
         rows: The worst elements of a batch.
         figures: What `plot` draws.
-        tables: Further tables: title, columns and rows.
+        notes: Paragraphs below the first lines.
+        samples: A summary of two samples: what, of p, of q.
         base: The unit: None for nats, 2 for bits.
     """
 
@@ -144,6 +150,7 @@ class Explanation:
                 "error": None if direction.error is None else self.scaled(direction.error),
                 "certified": direction.certified,
                 "reasons": list(direction.reasons),
+                "interval": None if direction.interval is None else [self.scaled(end) for end in direction.interval],
             }
         found["measures"] = {
             name: self._plain(value, scale=name not in _NO_UNIT) for name, value in self.measures.items()

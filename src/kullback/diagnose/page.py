@@ -21,7 +21,7 @@ def build_page(e: Explanation) -> Page:
     sections = [
         Section("", [*e.figures, *_values(e)]),
         Section("Findings", list(e.findings)),
-        Section("Where KL(p ‖ q) comes from" if e.directions else "", _terms(e)),
+        Section("Where KL(p ‖ q) comes from", _terms(e)),
         Section("Worst rows", _rows(e)),
         Section("How it was computed", _computed(e)),
     ]
@@ -29,11 +29,11 @@ def build_page(e: Explanation) -> Page:
 
 
 def _title(e: Explanation) -> str:
-    if not e.directions:
-        return "Two samples"
     forward = e.directions[0]
     if forward.value is None:
-        return f"{forward.label}: no route"
+        return f"{forward.label}: {'no estimate' if e.samples else 'no route'}"
+    if forward.interval is not None:
+        return f"{forward.label} ≈ {e.scaled(float(forward.value)):.4g} ± {_error(e, forward)} {e.unit}"
     if forward.value.numel() == 1:
         return f"{forward.label} = {write_number(e.scaled(float(forward.value)))} {e.unit}"
     if forward.value.numel() == 0:
@@ -44,8 +44,8 @@ def _title(e: Explanation) -> str:
 
 def _values(e: Explanation) -> Iterator[Part]:
     if e.samples:
+        yield _estimates(e)
         yield Table(["", "p", "q"], e.samples)
-    if not e.directions:
         return
     named: list[tuple[str, Tensor | None]] = [(d.label, d.value) for d in e.directions]
     named += list(e.measures.items())
@@ -61,6 +61,19 @@ def _values(e: Explanation) -> Iterator[Part]:
     identity = _identity(e)
     if identity:
         yield identity
+
+
+def _estimates(e: Explanation) -> Table:
+    rows: list[list[Cell]] = []
+    for d in e.directions:
+        ends = [e.scaled(end) for end in d.interval or ()]
+        found = (
+            [None, None, None, None] if d.value is None else [e.scaled(float(d.value)), e.scaled(d.error or 0), *ends]
+        )
+        rows.append([d.label, *found])
+    shares = {f"{d.confidence:.4g}" for d in e.directions if d.confidence}
+    note = f"estimates; low and high are the ends of the interval of {', '.join(shares)}" if shares else ""
+    return Table(["", e.unit, "standard error", "low", "high"], rows, note=note)
 
 
 def _single(e: Explanation, name: str, value: Tensor | None) -> list[Cell]:
@@ -129,10 +142,16 @@ def _computed(e: Explanation) -> list[Part]:
 def _direction(e: Explanation, d: Direction) -> str:
     expectation = f"expectation under {d.label[3]}"
     if d.value is None:
-        return f"{d.label}: no route. {' '.join(d.reasons)}"
+        return f"{d.label}: {'no estimate' if e.samples else 'no route'}. {' '.join(d.reasons)}"
     parts = [f"{d.label}, {expectation}: {d.method}" + (f", {d.formula}" if d.formula else "")]
-    if d.error is not None and d.method != "infinite":
+    if d.interval is not None:
+        parts.append(f"standard error {_error(e, d)} {e.unit}")
+    elif d.error is not None and d.method != "infinite":
         bound = "at most" if d.certified else "about"
         parts.append(f"error {bound} {e.scaled(d.error):.2g} {e.unit}")
     parts += [f"infinite: {reason}" for reason in d.reasons]
     return "; ".join(parts)
+
+
+def _error(e: Explanation, d: Direction) -> str:
+    return f"{e.scaled(d.error or 0.0):.2g}"

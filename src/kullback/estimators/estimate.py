@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kullback._core.notebook import numbers_html
+
 
 @dataclass(frozen=True, repr=False)
 class Estimate:
@@ -59,6 +61,12 @@ class Estimate:
         numbers = ", ".join(f"{name}={_show(getattr(self, name))}" for name in names)
         more = f", {len(self.warnings)} warnings" if len(self.warnings) > 1 else ", 1 warning" if self.warnings else ""
         return f"Estimate({numbers}, method={self.method!r}, n={self.n}{more})"
+
+    def _repr_html_(self) -> str:
+        named = {"nats": self.value, "standard error": self.stderr, "low": self.low, "high": self.high}
+        columns = {name: torch.as_tensor(number, dtype=torch.float64) for name, number in named.items()}
+        how = f"{self.method}, n = {' and '.join(map(str, self.n))}, interval of {self.confidence:.4g}"
+        return numbers_html(columns, [how, *(f"warning: {warning}" for warning in self.warnings)], name="estimate")
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as numbers, lists and text, for JSON."""

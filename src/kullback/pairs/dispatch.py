@@ -13,6 +13,7 @@ from torch.compiler import is_dynamo_compiling
 from torch.distributions import Distribution, Independent, TransformedDistribution
 
 from kullback._core.errors import InputTypeError, NoRouteError, ShapeError, explain_problem
+from kullback._core.notebook import numbers_html
 from kullback._core.shapes import joint_shape
 from kullback.pairs import registry, support
 from kullback.pairs.inherited import warn_of_other_densities
@@ -56,8 +57,8 @@ class KLResult(NamedTuple):
         return f"KLResult(value={self.value!r}, error {bound} {worst:.2g}, method={self.method!r})"
 
     def _repr_html_(self) -> str:
-        shown = repr(self).replace("&", "&amp;").replace("<", "&lt;")  # grad_fn=<AddBackward0>
-        return f"<pre>{shown}</pre>"
+        bound = "error at most" if self.certified else "error about"
+        return numbers_html({"nats": self.value, bound: self.error}, [self.method])
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
