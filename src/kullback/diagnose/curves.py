@@ -106,7 +106,7 @@ def draw_curves(p: Distribution, q: Distribution, batch: torch.Size, index: tupl
     """Both on one grid, for one element of the batch; None where they cannot be drawn."""
     if batch.numel() > _MAX_ELEMENTS // _POINTS:
         return None
-    discrete = [bool(getattr(_support(d), "is_discrete", False)) for d in (p, q)]
+    discrete = [is_discrete(d) for d in (p, q)]
     if discrete[0] != discrete[1]:
         return None
     try:
@@ -122,6 +122,11 @@ def draw_curves(p: Distribution, q: Distribution, batch: torch.Size, index: tupl
     if x.numel() < 2 or not bool(seen.any()) or bool(log_p.isnan().any() | log_q.isnan().any()):
         return None
     return Curves(x[usable], log_p[usable], log_q[usable], discrete[0], log_axis)
+
+
+def is_discrete(d: Distribution) -> bool:
+    """Whether it is a distribution of counts or classes."""
+    return bool(getattr(_support(d), "is_discrete", False))
 
 
 def _typical(d: Distribution, batch: torch.Size, index: tuple[int, ...]) -> Tensor:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from kullback._core.errors import InputValueError, explain_problem
 from kullback.report.page import Figure, Finding, Page
 
 if TYPE_CHECKING:
@@ -136,7 +137,18 @@ class Explanation:
         """
         from kullback.report.plots import draw_figures
 
-        return draw_figures(self.figures, title=self.page.title)
+        if not self.figures:
+            raise InputValueError(
+                explain_problem(
+                    "There is nothing to draw for this pair.",
+                    got=f"p = {self.p}, q = {self.q}",
+                    expected="a pair with a finite number of classes, a density or draws",
+                    instead="print(explain(p, q))",
+                )
+            )
+        names = [f"p = {self.p}", f"q = {self.q}"]
+        short = [name if len(name) <= _MAX_TITLE else f"{name[: _MAX_TITLE - 1]}…" for name in names]
+        return draw_figures(self.figures, title="\n".join([self.page.title, *short]))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as numbers, strings, lists and dictionaries, in nats unless `base` was given."""
@@ -201,3 +213,4 @@ class Explanation:
 
 
 _NO_UNIT = {"total variation"}
+_MAX_TITLE = 90

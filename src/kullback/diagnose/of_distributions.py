@@ -21,10 +21,14 @@ from kullback.diagnose.formula import formula_of
 from kullback.diagnose.infinity import reasons
 from kullback.diagnose.of_tensors import explain_tensors
 from kullback.diagnose.tensor_findings import one_sided
+from kullback.diagnose.vectors import draw_vectors
 from kullback.diagnose.written import given_first, write_distribution
 from kullback.pairs import kl_with_error
 from kullback.report.page import Figure, Finding
 from kullback.tensors.views import Counts, Logits, View
+
+# So large a part of KL that the grid does not show is listed; less is an error of the grid itself.
+_MISSED = 0.005
 
 
 def explain_distributions(
@@ -33,7 +37,7 @@ def explain_distributions(
     """Both directions, how each was computed, where it comes from, and findings."""
     forward, backward = _direction(PQ, p, q), _direction(QP, q, p)
     index = _worst(forward.value)
-    terms, title, figures = _terms(p, q, index=index, forward=forward, labels=labels, top=top)
+    terms, title, figures = _terms(p, q, index=index, forward=forward, backward=backward, labels=labels, top=top)
     findings = list(_findings(forward, backward))
     findings.sort(key=lambda finding: ("error", "warning", "info").index(finding.severity))
     return Explanation(
@@ -97,6 +101,7 @@ def _terms(
     *,
     index: tuple[int, ...],
     forward: Direction,
+    backward: Direction,
     labels: Any,
     top: int,
 ) -> tuple[list[Term], str, list[Figure]]:
@@ -111,17 +116,14 @@ def _terms(
         return list(inner.terms), f"classes{where}", list(inner.figures)
     if not p.event_shape:
         curves = draw_curves(p, q, batch, index)
-        exact = float(forward.value[index])
-        return (
-            ([], "", [])
-            if curves is None
-            else (_intervals(curves, exact, top), f"{curves.kind}{where}", curves.figures)
-        )
+        if curves is None:
+            return [], "", []
+        exact = tuple(math.nan if d.value is None else float(d.value[index]) for d in (forward, backward))
+        return _intervals(curves, exact, top), f"{curves.kind}{where}", curves.figures
     by_dimension = terms_by_dimension(p, q, batch, index)
-    if by_dimension is None:
-        return [], "", []
-    terms, note = by_dimension
-    return sorted(terms, key=lambda term: -term.contribution)[:top], f"{note}{where}", []
+    terms, note = ([], "") if by_dimension is None else by_dimension
+    terms = sorted(terms, key=lambda term: -term.contribution)[:top]
+    return terms, f"{note}{where}" if note else "", draw_vectors(p, q, batch, index, terms)
 
 
 def _classes(d: Categorical | OneHotCategorical, batch: torch.Size, index: tuple[int, ...]) -> View:
@@ -131,18 +133,30 @@ def _classes(d: Categorical | OneHotCategorical, batch: torch.Size, index: tuple
     return Counts(tensor) if given == "probs" else Logits(tensor)
 
 
-def _intervals(curves: Curves, exact: float, top: int) -> list[Term]:
+def _intervals(curves: Curves, exact: tuple[float, ...], top: int) -> list[Term]:
+    """The terms that the grid shows, and what is left of the exact values beyond its ends."""
     terms = curves.terms()
-    total = exact if math.isfinite(exact) else math.fsum(t.contribution for t in terms if t.contribution < math.inf)
+    total = exact[0]
     if total <= 0:
         return []
+    if math.isfinite(total):
+        terms += _beyond(curves, terms, exact)
     ordered = sorted(terms, key=lambda term: -term.contribution)[:top]
-    shares = [t.contribution / total if math.isfinite(exact) else math.nan for t in ordered]
     return [
-        Term(t.label, t.p, t.q, t.contribution, t.reverse, share)
-        for t, share in zip(ordered, shares, strict=True)
+        Term(t.label, t.p, t.q, t.contribution, t.reverse, t.contribution / total if math.isfinite(total) else math.nan)
+        for t in ordered
         if t.contribution > 0
     ]
+
+
+def _beyond(curves: Curves, terms: list[Term], exact: tuple[float, ...]) -> list[Term]:
+    left = exact[0] - math.fsum(term.contribution for term in terms)
+    if not left > _MISSED * exact[0]:
+        return []
+    reverse = max(exact[1] - math.fsum(term.reverse for term in terms), 0.0)
+    p, q = (max(1 - math.fsum(masses), 0.0) for masses in ([t.p or 0.0 for t in terms], [t.q or 0.0 for t in terms]))
+    low, high = float(curves.x[0]), float(curves.x[-1])
+    return [Term(f"outside of {low:.3g} to {high:.3g}", p, q, left, reverse, 0.0)]
 
 
 def _rows(forward: Tensor | None, backward: Tensor | None, top: int) -> list[Row]:

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.distributions import Distribution
 
 from kullback._core.errors import InputTypeError, KullbackError, ShapeError, explain_problem
+from kullback.diagnose.curves import is_discrete
 from kullback.diagnose.explanation import PQ, QP, Direction, Explanation
 from kullback.diagnose.formula import swap_names
 from kullback.diagnose.tensor_findings import one_sided
@@ -87,7 +88,7 @@ def _named(text: str, label: str) -> str:
 
 
 def _discrete(side: Any) -> bool:
-    return isinstance(side, Distribution) and not side.event_shape and bool(getattr(side.support, "is_discrete", False))
+    return isinstance(side, Distribution) and not side.event_shape and is_discrete(side)
 
 
 def _whole(tensor: Tensor) -> Tensor:
