@@ -22,8 +22,17 @@ FRAME = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {terminal_width}
 """
 
 
+IMAGES = Path(__file__).parents[1] / "images"
+
+
 def main() -> None:
     """Write both pictures."""
+    for name, svg in pictures().items():
+        (IMAGES / name).write_text(svg, encoding="utf-8")
+
+
+def pictures() -> dict[str, str]:
+    """The pictures by the names of their files; a test compares their words with those of the files."""
     from kullback import explain
     from kullback.diagnose.notation import parse_distribution
     from kullback.report.terminal import page_to_text
@@ -32,14 +41,14 @@ def main() -> None:
     screen = page_to_text(page, width=COLUMNS, figures=True, color=True)
     dark = TerminalTheme((20, 23, 27), (231, 234, 238), *_ansi(DEFAULT_TERMINAL_THEME))
     light = TerminalTheme((255, 255, 255), (26, 29, 33), *_ansi(DEFAULT_TERMINAL_THEME))
+    found = {}
     for name, theme, background in (("light", light, "#f6f7f9"), ("dark", dark, "#14171b")):
         console = Console(record=True, width=COLUMNS + 2, file=io.StringIO(), force_terminal=True)
         console.print(Text(f"$ kullback explain {' '.join(map(repr, COMMAND))}\n".replace("'", '"'), style="bold"))
         console.print(Text.from_ansi(screen))
         frame = FRAME.replace("{background}", background)
-        svg = console.export_svg(theme=theme, code_format=frame, unique_id="k")
-        target = Path(__file__).parents[1] / "images" / f"explain-{name}.svg"
-        target.write_text(svg, encoding="utf-8")
+        found[f"explain-{name}.svg"] = console.export_svg(theme=theme, code_format=frame, unique_id="k")
+    return found
 
 
 def _ansi(theme: TerminalTheme) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:

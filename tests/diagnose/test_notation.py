@@ -70,6 +70,12 @@ def test_mixtures():
     assert thirds.mixture_distribution.probs.tolist() == pytest.approx([1 / 3] * 3)
     nested = parse_distribution("0.5*(0.4*N(0, 1) + 0.6*N(1, 1)) + 0.5*N(2, 1)")
     assert nested.mixture_distribution.probs.tolist() == pytest.approx([0.2, 0.3, 0.5])
+    families = parse_distribution("0.3*Normal(0, 1) + 0.7*StudentT(3, 0, 1) + 0*Cauchy(0, 1)")
+    assert families.weights.tolist() == [0.3, 0.7]
+    assert [type(part) for part in families.parts] == [d.Normal, d.StudentT]
+    assert parse_distribution("0.5*Bernoulli(0.2) + 0.5*Bernoulli(logits=1)").log_prob(
+        torch.tensor(1.0)
+    ).exp().item() == (pytest.approx(0.1 + 0.5 / (1 + math.exp(-1))))
     batch = parse_distribution("0.5*N([0, 1, 2], 1) + 0.5*N([3, 4, 5], 1)")
     assert batch.batch_shape == (3,)
     assert batch.component_distribution.loc.tolist() == [[0, 3], [1, 4], [2, 5]]
@@ -102,7 +108,9 @@ REFUSED = {
     "Normal(0, 1) + Normal(0, 1)": "need weights",
     "0.3*Normal(0, 1) + 0.6*Normal(0, 1)": "sum to 0.9",
     "1.5*Normal(0, 1) + -0.5*Normal(0, 1)": "at least 0",
-    "0.5*Normal(0, 1) + 0.5*Laplace(0, 1)": "of one family",
+    "0.5*Normal(0, 1) + 0.5*Poisson(1)": "all densities or all mass functions",
+    "0.5*Dirichlet([1, 1]) + 0.5*Normal(0, 1)": "of one family",
+    "0.5*Normal([0, 1], 1) + 0.5*Laplace([0, 1, 2], 1)": "different shapes",
     "__import__('os').getcwd()": "has no meaning here",
     "os.system(0)": "no distribution 'os.system'",
     "Normal(*[0, 1])": "not expected",

@@ -6,6 +6,8 @@ coordinate, so a mixture needs a log-density, marks and tails only.
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -75,14 +77,13 @@ def mixture_density(log_weights: Sequence[Tensor], parts: Sequence[Density]) -> 
     both = list(zip(used, parts, strict=True))
     lows = torch.stack([torch.where(u, _end(part.low, like), torch.inf) for u, part in both])
     highs = torch.stack([torch.where(u, _end(part.high, like), -torch.inf) for u, part in both])
-    tails: tuple[Tail, Tail] | None = parts[0].tails
-    for part in parts[1:]:
-        if tails is not None:
-            tails = None if part.tails is None else _joined(tails, part.tails, like)
+    tails = _tails(parts, like)
     first = parts[0]
-    low = first.low if all(isinstance(part.low, float) for part in parts) else lows.amin(0)
-    high = first.high if all(isinstance(part.high, float) for part in parts) else highs.amax(0)
-    kinks = tuple(_end_point(end, like) for part in parts for end in (part.low, part.high) if isinstance(end, Tensor))
+    one_low, one_high = _is_one_number([p.low for p in parts]), _is_one_number([p.high for p in parts])
+    low = first.low if one_low else lows.amin(0)
+    high = first.high if one_high else highs.amax(0)
+    inner = [part.low for part in parts if not one_low] + [part.high for part in parts if not one_high]
+    kinks = tuple(_end_point(_end(end, like), like) for end in inner if isinstance(end, Tensor) or math.isfinite(end))
     return Density(
         low,
         high,
@@ -92,7 +93,7 @@ def mixture_density(log_weights: Sequence[Tensor], parts: Sequence[Density]) -> 
         tails,
         lattice=first.lattice,
         integers_only=any(part.integers_only for part in parts),
-        num_integers=first.num_integers,
+        num_integers=0 if any(part.num_integers == 0 for part in parts) else max(part.num_integers for part in parts),
         kinks=() if first.lattice else kinks,
     )
 
@@ -125,8 +126,28 @@ def _end(end: End, like: Tensor) -> Tensor:
     return torch.as_tensor(end, dtype=like.dtype, device=like.device).expand_as(like)
 
 
-def _joined(first: tuple[Tail, Tail], second: tuple[Tail, Tail], like: Tensor) -> tuple[Tail, Tail]:
-    return heavier(first[0], second[0], like), heavier(first[1], second[1], like)
+def _is_one_number(ends: Sequence[End]) -> bool:
+    """Whether the ends of all components are one Python number."""
+    return all(isinstance(end, float) and end == ends[0] for end in ends)
+
+
+def _tails(parts: Sequence[Density], like: Tensor) -> tuple[Tail, Tail] | None:
+    """The heaviest tail at each end, of the components that reach it."""
+    if any(part.tails is None for part in parts):
+        return None
+    known = [(part, part.tails) for part in parts if part.tails is not None]
+    lower = [tails[0] for part, tails in known if _reaches(part.low, [p.low for p in parts], min)]
+    upper = [tails[1] for part, tails in known if _reaches(part.high, [p.high for p in parts], max)]
+    join = functools.partial(heavier, like=like)
+    return functools.reduce(join, lower), functools.reduce(join, upper)
+
+
+def _reaches(end: End, ends: Sequence[End], outermost: Callable[[Sequence[float]], float]) -> bool:
+    """Whether a component may reach the end of the mixture; where ends are parameters, all of them may."""
+    numbers = [other for other in ends if isinstance(other, float)]
+    if not numbers or (len(numbers) < len(ends) and math.isfinite(outermost(numbers))):
+        return True
+    return isinstance(end, float) and end == outermost(numbers)
 
 
 def _end_point(end: Tensor, like: Tensor) -> Point:

@@ -6,6 +6,7 @@ import torch
 from torch.distributions import Distribution, MixtureSameFamily
 
 from kullback.densities import counts, families
+from kullback.densities.mixed import Mixture, read_mixed
 from kullback.densities.mixture import read_mixture
 from kullback.densities.registry import Reading, read_family
 from kullback.densities.user import read_user
@@ -20,6 +21,8 @@ def read(distribution: Distribution, shape: torch.Size) -> Reading | None:
     found = read_family(distribution, shape)
     if found is None and type(distribution) is MixtureSameFamily:
         return read_mixture(distribution, shape, read)
+    if isinstance(distribution, Mixture):
+        return read_mixed(distribution, shape, read)
     if found is None and not is_torch_class(type(distribution)):
         return read_user(distribution, shape)
     return found

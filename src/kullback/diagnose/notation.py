@@ -19,7 +19,9 @@ from torch.distributions import Categorical, Distribution, Independent, MixtureS
 from torch.distributions.constraints import Constraint
 
 from kullback._core.errors import InputValueError, explain_problem
+from kullback.densities.mixed import Mixture as Mixed
 from kullback.diagnose.constraint_words import words
+from kullback.diagnose.curves import is_discrete
 from kullback.diagnose.expression import Call, Mixture, Value, parse_expression, refuse
 
 # Parameters that torch takes as Python integers only, and how large they may be: memory grows with them.
@@ -134,13 +136,14 @@ def _build(value: Call | Mixture, text: str) -> _Built:
             '"0.3*Normal(0, 1) + 0.7*Normal(4, 1)"',
         )
     parts = [_call(call, text) for _, call in value.parts]
+    used = [at for at, weight in enumerate(weights) if weight > 0]
+    weights, parts = [weights[at] for at in used], [parts[at] for at in used]
     return parts[0] if len(parts) == 1 else _mixture(weights, parts, text)
 
 
 def _mixture(weights: Sequence[float], parts: Sequence[_Built], text: str) -> _Built:
-    kinds = sorted({part.kind.__name__ for part in parts})
-    if len(kinds) > 1 or any(part.arguments.keys() != parts[0].arguments.keys() for part in parts):
-        refuse(text, f"the parts of a mixture are of one family with the same parameters, here {' and '.join(kinds)}")
+    if any(part.kind is not parts[0].kind or part.arguments.keys() != parts[0].arguments.keys() for part in parts):
+        return _mixed(weights, parts, text)
     shapes = {(part.distribution.batch_shape, part.distribution.event_shape) for part in parts}
     if len(shapes) > 1:
         refuse(text, "the parts of a mixture have different shapes")
@@ -149,6 +152,20 @@ def _mixture(weights: Sequence[float], parts: Sequence[_Built], text: str) -> _B
     mixing = Categorical(probs=torch.tensor(weights, dtype=torch.float64).expand((*batch, len(weights))))
     arguments = {"mixture_distribution": mixing, "component_distribution": components}
     return _construct(MixtureSameFamily, arguments, text)
+
+
+def _mixed(weights: Sequence[float], parts: Sequence[_Built], text: str) -> _Built:
+    """Parts of several families."""
+    given = [part.distribution for part in parts]
+    if any(d.event_shape for d in given):
+        kinds = " and ".join(sorted({part.kind.__name__ for part in parts}))
+        refuse(text, f"a mixture of vectors has parts of one family with the same parameters, here {kinds}")
+    if len({is_discrete(d) for d in given}) > 1:
+        refuse(text, "the parts of a mixture are all densities or all mass functions")
+    try:
+        return _Built(Mixed, {}, Mixed(torch.tensor(weights, dtype=torch.float64), given))
+    except RuntimeError as error:
+        refuse(text, f"the parts of a mixture have different shapes ({str(error).partition(chr(10))[0]})")
 
 
 def _stack(parts: Sequence[_Built], dim: int, text: str) -> Distribution:

@@ -7,6 +7,8 @@ from typing import Any
 from torch import Tensor
 from torch.distributions import Distribution, Independent, MixtureSameFamily, TransformedDistribution
 
+from kullback.densities.mixed import Mixture
+
 _MAX_SHOWN = 24
 
 
@@ -34,6 +36,9 @@ def write_distribution(d: Distribution) -> str:
     if isinstance(d, MixtureSameFamily):
         mixing, components = write_distribution(d.mixture_distribution), write_distribution(d.component_distribution)
         return f"MixtureSameFamily({mixing}, {components})"
+    if isinstance(d, Mixture):
+        parts = zip(d.weights.tolist(), d.parts, strict=True)
+        return " + ".join(f"{write_number(weight)}*{write_distribution(part)}" for weight, part in parts)
     if type(d) is TransformedDistribution:
         return f"TransformedDistribution({write_distribution(d.base_dist)}, {d.transforms})"
     constraints: Any = d.arg_constraints

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -25,6 +27,8 @@ def over_components(
     count = p.components
     log_weights = torch.stack(p.parameters[:count], -1)
     parts = [p.component(p.parameters, i) for i in range(count)]
+    if any(part.make is not parts[0].make for part in parts):
+        return _one_by_one(parts, log_weights, Problem(p, p, q, integrand, crosses, ends))
     columns = zip(*(part.parameters for part in parts), strict=True)
     over = parts[0]._replace(parameters=tuple(torch.stack(column, -1).reshape(-1) for column in columns))
 
@@ -35,8 +39,21 @@ def over_components(
     mixture, other = p.mapped(repeated), q.mapped(repeated)
     other = mixture if q is p else other
     found = expectation(Problem(over, mixture, other, integrand, crosses, ends, close, count))
+    return _weighted(log_weights, *(part.reshape(-1, count) for part in found))
+
+
+def _weighted(log_weights: Tensor, value: Tensor, error: Tensor, mass: Tensor) -> Expectation:
     weights = torch.exp(log_weights)
-    value, error, mass = (part.reshape(-1, count) for part in found)
     value = torch.where(weights > 0, weights * value, 0.0).sum(-1)
     error = torch.where(weights > 0, weights.detach() * error, 0.0).sum(-1)
     return Expectation(value, error, torch.where(weights > 0, weights.detach() * mass, 0.0).sum(-1))
+
+
+def _one_by_one(parts: Sequence[Reading], log_weights: Tensor, problem: Problem) -> Expectation:
+    """The same for components of several families, which cannot be stacked.
+
+    The second-order form of an integrand holds for the whole mixture only, so that no component may choose it.
+    """
+    never = torch.zeros_like(problem.p.parameters[0], dtype=torch.bool)
+    found = [expectation(problem._replace(over=part, may_be_close=never)) for part in parts]
+    return _weighted(log_weights, *(torch.stack(column, -1) for column in zip(*found, strict=True)))
