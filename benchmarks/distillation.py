@@ -63,25 +63,24 @@ def eager(state: State) -> Gradients:
 
 
 def liger(state: State) -> Gradients:
-    """Liger's chunked loss (Jensen-Shannon; it has no forward KL), with all of the weight on the teacher."""
+    """Liger's chunked loss, whose Jensen-Shannon divergence of beta 0 is the forward KL; it compiles its chunks."""
     loss_class = importlib.import_module("liger_kernel.chunked_loss").LigerFusedLinearJSDLoss
-    loss = loss_class(weight_hard_loss=0.0, weight_soft_loss=1.0, beta=0.5)
+    loss = loss_class(weight_hard_loss=0.0, weight_soft_loss=1.0, beta=0.0)
     labels = torch.zeros(state.student_hidden.shape[0], dtype=torch.long)
     value = loss(state.student_hidden, state.student_weight, state.teacher_hidden, state.teacher_weight, labels)
     return torch.autograd.grad(value, (state.student_hidden, state.student_weight))
 
 
 def trl(state: State) -> Gradients:
-    """TRL's GKD loss of whole logits (Jensen-Shannon)."""
-    gkd = importlib.import_module("trl").GKDTrainer.generalized_jsd_loss
-    student = F.linear(state.student_hidden, state.student_weight).unsqueeze(0)
-    with torch.no_grad():
-        teacher = F.linear(state.teacher_hidden, state.teacher_weight).unsqueeze(0)
-    return torch.autograd.grad(gkd(student, teacher), (state.student_hidden, state.student_weight))
+    """TRL's chunked divergence, whose beta 0 is the forward KL."""
+    function = importlib.import_module("trl.kernels.chunked_divergence").ChunkedDivergenceFunction
+    heads = (state.student_hidden, state.student_weight, None, state.teacher_hidden, state.teacher_weight, None)
+    rows, _ = function.apply(*heads, 0.0)
+    return torch.autograd.grad(rows.mean(), (state.student_hidden, state.student_weight))
 
 
 CONTENDERS: dict[str, Callable[[State], Gradients]] = {"kullback": kullback, "eager": eager, "liger": liger, "trl": trl}
-NEEDS = {"liger": "liger_kernel.chunked_loss", "trl": "trl"}
+NEEDS = {"liger": "liger_kernel.chunked_loss", "trl": "trl.kernels.chunked_divergence"}
 
 
 def available() -> list[str]:

@@ -265,3 +265,10 @@ def test_impossible_logits_are_refused(temperature):
         distillation(torch.zeros(2, 4, dtype=torch.long), good)
     with pytest.raises(ShapeError, match="broadcast"):
         distillation(torch.zeros(2, 4), torch.zeros(3, 4))
+
+
+def test_a_label_of_a_masked_token_may_be_anything():
+    student, teacher = pair(2, 30)
+    mask = torch.tensor([True, False])
+    found = distillation(student, teacher, labels=torch.tensor([3, 999]), mask=mask)
+    assert torch.equal(found, distillation(student, teacher, labels=torch.tensor([3, 0]), mask=mask))

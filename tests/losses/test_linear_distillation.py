@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from kullback import InputTypeError, InputValueError, ShapeError
+from kullback import InputTypeError, InputValueError, KullbackWarning, ShapeError
 from kullback.losses import distillation, linear_distillation
 from tests.losses.distillation_truth import CASES
 
@@ -172,7 +172,12 @@ def test_padded_vocabularies_and_a_shared_head():
     padded = {**tensors, "teacher_weight": torch.cat([tensors["teacher_weight"].detach(), torch.ones(6, 11)])}
     with pytest.raises(ShapeError, match="align="):
         linear_distillation(**padded)
-    torch.testing.assert_close(linear_distillation(**padded, align="truncate"), linear_distillation(**tensors))
+    with pytest.warns(KullbackWarning, match=r"% of the teacher's probability"):
+        truncated = linear_distillation(**padded, align="truncate")
+    torch.testing.assert_close(truncated, linear_distillation(**tensors))
+    bias = torch.cat([torch.zeros(50), torch.full((6,), -1e4)])
+    truncated = linear_distillation(**padded, teacher_bias=bias, align="truncate")
+    torch.testing.assert_close(truncated, linear_distillation(**tensors))
 
 
 @pytest.mark.parametrize(

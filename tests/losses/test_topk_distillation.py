@@ -228,3 +228,18 @@ def test_a_hostile_index_is_refused(folder, change):
     (folder / "teacher.json").write_text("{")
     with pytest.raises(InputValueError, match="JSON"):
         TeacherReader(folder)
+
+
+@pytest.mark.parametrize("tail", ["bucket", "renormalize", "drop", "sampled"])
+def test_a_student_that_is_nan_is_refused_unless_masked_with_whatever_the_teacher_holds_there(tail):
+    student, teacher = logits(2, 20)
+    stored = topk_teacher(teacher, 4)
+    log_probs, ids, log_tail = (t.clone() for t in stored)
+    student[1], log_probs[1], ids[1], log_tail[1] = math.nan, math.nan, 999, math.nan
+    found = topk_distillation(
+        student, log_probs, ids, log_tail=log_tail, tail=tail, mask=torch.tensor([True, False]), reduction="none"
+    )
+    expected = topk_distillation(student[:1], log_probs[:1], ids[:1], log_tail=log_tail[:1], tail=tail)
+    assert found.tolist() == [expected.item(), 0.0]
+    with pytest.raises(InputValueError, match="student_logits"):
+        topk_distillation(student, stored.log_probs, stored.ids, tail=tail)

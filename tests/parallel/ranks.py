@@ -86,6 +86,8 @@ def full(rank, ranks, folder):
         heads(rank, place)
         refusals(rank, place)
         distributed_tensors(ranks)
+        distributed_losses(ranks)
+        sharded_parameters(rank, ranks)
 
     report(rank, folder, work)
     dist.destroy_process_group()
@@ -185,6 +187,81 @@ def distributed_tensors(ranks):
     refused(lambda: parallel.kl(Logits(by_rows), Logits(by_rows)), "sharded over one dimension")
 
 
+def distributed_losses(ranks):
+    """Logits and head weights as DTensors bring their group along; one rank may have no class at all."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+
+    mesh = init_device_mesh("cpu", (ranks,))
+    student, teacher = (t[:, : ranks - 1] for t in cases(CLASSES)["ordinary"])
+    options = {"temperature": 2.0, "labels": LABELS.clamp(max=ranks - 2)}
+    whole = student.clone().requires_grad_()
+    expected = distillation(whole, teacher, **options)
+    local = distribute_tensor(student, mesh, [Shard(1)]).requires_grad_()
+    found = distillation(local, distribute_tensor(teacher, mesh, [Shard(1)]), **options)
+    assert torch.allclose(found, expected, rtol=1e-5)
+    expected.backward()
+    found.backward()
+    assert isinstance(local.grad, DTensor)
+    assert torch.allclose(local.grad.full_tensor(), whole.grad, rtol=1e-4, atol=1e-6)
+
+    generator = torch.Generator().manual_seed(4)
+    hidden, other = torch.randn(2, 4, 6, generator=generator)
+    weight, bias = torch.randn(CLASSES, 6, generator=generator), torch.randn(CLASSES, generator=generator)
+    whole = [t.clone().requires_grad_() for t in (hidden, weight, bias)]
+    expected = linear_distillation(whole[0], whole[1], other, weight * 0.9, student_bias=whole[2])
+    shards = [distribute_tensor(t, mesh, [Shard(0)]).requires_grad_() for t in (weight, bias)]
+    replica = distribute_tensor(hidden, mesh, [Replicate()]).requires_grad_()
+    teacher_weight = distribute_tensor(weight * 0.9, mesh, [Shard(0)])
+    found = linear_distillation(replica, shards[0], other, teacher_weight, student_bias=shards[1])
+    assert torch.allclose(found, expected, rtol=1e-5)
+    expected.backward()
+    found.backward()
+    for tensor, right in zip((replica, *shards), whole, strict=True):
+        assert torch.allclose(tensor.grad.full_tensor(), right.grad, rtol=1e-4, atol=1e-6)
+
+
+class Student(torch.nn.Module):
+    """A body and a head; the loss is part of the forward pass, so that FSDP has gathered the weight of the head."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = torch.nn.Linear(6, 6), torch.nn.Linear(6, CLASSES, bias=False)
+
+    def forward(self, x, teacher, mask, denominator, from_logits):
+        hidden = torch.tanh(self.body(x))
+        options = {"mask": mask, "denominator": denominator}
+        if from_logits:
+            return distillation(self.head(hidden), torch.nn.functional.linear(x, teacher), **options)
+        return linear_distillation(hidden, self.head.weight, x, teacher, **options)
+
+
+def sharded_parameters(rank, ranks):
+    """FSDP2: every rank has other tokens, and not as many; the gradients are those of one process with all of them."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    generator = torch.Generator().manual_seed(5)
+    x, teacher = torch.randn(ranks, 4, 6, generator=generator), torch.randn(CLASSES, 6, generator=generator)
+    mask = torch.arange(4) <= torch.arange(ranks).unsqueeze(-1)
+    for from_logits in (True, False):
+        torch.manual_seed(6)
+        alone = Student()
+        alone(x, teacher, mask, mask.sum(), from_logits).backward()
+        torch.manual_seed(6)
+        model = Student()
+        mesh = init_device_mesh("cpu", (ranks,))
+        fully_shard(model.body, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+        # FSDP averages gradients over the ranks: the denominator is the mean number of tokens of a rank.
+        model(x[rank], teacher, mask[rank], mask.sum() / ranks, from_logits).backward()
+        for found, right in zip(model.parameters(), alone.parameters(), strict=True):
+            assert torch.allclose(found.grad.full_tensor(), right.grad, rtol=1e-4, atol=1e-6), from_logits
+    refused(
+        lambda: linear_distillation(x[rank], model.head.weight, x[rank], model.head.weight), "different hidden states"
+    )
+
+
 LABELS = torch.tensor([2, 20, -100, 7])
 
 
@@ -263,6 +340,25 @@ def refusals(rank, place):
     empty[2] = -math.inf
     refused(lambda: parallel.kl(Logits(empty), Logits(q)), "Row 2 of p")
     assert parallel.kl(Logits(p), Logits(p)).tolist() == [0.0] * 4
+    refused_losses(rank, p, q)
+
+
+def refused_losses(rank, p, q):
+    """What only one rank can see, or what differs between ranks, is an error on every rank, at once."""
+    group = dist.group.WORLD
+    short = LABELS[:3] if rank == 0 else LABELS
+    refused(lambda: distillation(p, q, labels=short, group=group), "one label per token", "Another rank")
+    refused(lambda: distillation(p, q, temperature=1.0 + rank, group=group), "different calls")
+    refused(lambda: distillation(p, q, temperature=0.0 if rank else 1.0, group=group), "above 0", "Another rank")
+    outside = torch.where(LABELS == 7, 7 + CLASSES * (rank == 0), LABELS)
+    refused(lambda: distillation(p, q, labels=outside, group=group), "not one of the classes", "Another rank")
+    weight, tokens = torch.ones(p.shape[1], 3), torch.ones(300 if rank == 0 else 600, 3)
+    refused(lambda: linear_distillation(tokens, weight, tokens, weight, group=group), "different calls")
+    other = torch.full((5, 3), 1.0 + rank)
+    refused(lambda: linear_distillation(other, weight, other, weight, group=group), "different hidden states")
+    ids, log_probs = torch.zeros(4, 1, dtype=torch.long), torch.full((4, 1), -0.5)
+    ids = ids[:3] if rank == 0 else ids
+    refused(lambda: topk_distillation(p, log_probs, ids, group=group), "same tokens", "Another rank")
 
 
 def refused(call, *texts):

@@ -45,6 +45,12 @@ class Head(NamedTuple):
         """The same head of other tensors."""
         return self._replace(hidden=hidden, weight=weight, bias=bias)
 
+    def truncated(self, classes: int) -> Head:
+        """The head of the first classes."""
+        if self.weight.shape[0] == classes:
+            return self
+        return self._replace(weight=self.weight[:classes], bias=None if self.bias is None else self.bias[:classes])
+
     def products(self, part: slice) -> Tensor:
         """The products h Wᵀ of some tokens, accumulated and kept in the working dtype; without history."""
         hidden, weight, work = self.hidden[part].detach(), self.weight.detach(), self.work_dtype
@@ -128,8 +134,8 @@ def _tiles(weight: Tensor) -> list[slice]:
     return [slice(start, start + _TILE_CLASSES) for start in range(0, weight.shape[0], _TILE_CLASSES)]
 
 
-def check_head(name: str, hidden: object, weight: object, bias: object) -> None:
-    """Refuse hidden states, weights and biases that do not fit together."""
+def check_head(name: str, hidden: object, weight: object, bias: object, group: object = None) -> None:
+    """Refuse hidden states, weights and biases that do not fit together; only a shard of a group may have no class."""
     for argument, tensor in ((f"{name}_hidden", hidden), (f"{name}_weight", weight), (f"{name}_bias", bias)):
         if tensor is None and argument.endswith("bias"):
             continue
@@ -144,7 +150,7 @@ def check_head(name: str, hidden: object, weight: object, bias: object) -> None:
             )
     assert isinstance(hidden, Tensor)
     assert isinstance(weight, Tensor)
-    if weight.dim() != 2 or weight.shape[0] == 0:
+    if weight.dim() != 2 or (weight.shape[0] == 0 and group is None):
         raise ShapeError(
             explain_problem(
                 f"{name}_weight is a matrix with one row per class.",

@@ -17,19 +17,15 @@ from kullback._core.reduction import Reduction
 from kullback.kernels.levels import tracer_active, transform_active
 from kullback.losses.head import Head, check_head, each_model
 from kullback.losses.head_chunks import Chunks, Details, ReducedLoss, TokenLosses, token_losses, whole_logits
-from kullback.losses.logit_distillation import check_align, refuse_align, refuse_sizes, whole_vocabulary
-from kullback.losses.row_divergence import DivergenceName, choose_divergence
-from kullback.losses.token_loss import TokenLoss
-from kullback.losses.token_reduction import (
-    IGNORED_LABEL,
-    TokenReduction,
-    check_label_weight,
-    check_labels,
-    check_temperature,
-)
+from kullback.losses.row_divergence import DivergenceName
+from kullback.losses.token_settings import TokenSettings, token_settings
+from kullback.losses.vocabularies import shared_classes, warn_about_mass
+from kullback.parallel.local_parts import local_classes, local_copy
+from kullback.parallel.peers import Peers, checked_together
 
 # Each chunk reads and writes the gradient of the weight once: with fewer tokens that costs more than the products.
 CHUNK_TOKENS = 256
+_MASS_TOKENS = 64  # whose logits of all classes are computed to see whether truncated classes are in use
 
 
 class LinearDistillation(NamedTuple):
@@ -111,7 +107,8 @@ def linear_distillation(
         details: Also return the divergence and both entropies of every token, from the same pass.
         group: A `torch.distributed` group whose ranks hold the weights and biases in shards, the same classes of both
             models on a rank: hidden states and labels are then the same on every rank, and so are the loss and the
-            gradient to the hidden states, which is summed over the ranks here. Not with `align` or `details`.
+            gradient to the hidden states, which is summed over the ranks here. Weights that are a `DTensor` sharded
+            over their rows bring their group along. Not with `align` or `details`.
 
     Returns:
         The loss, or a `LinearDistillation` with `details`.
@@ -126,59 +123,89 @@ def linear_distillation(
         >>> linear_distillation(hidden, weight, torch.zeros(2, 2), weight.detach(), reduction="none")
         tensor([0.3090, 0.1991], grad_fn=<ViewBackward0>)
     """
-    check_head("student", student_hidden, student_weight, student_bias)
-    check_head("teacher", teacher_hidden, teacher_weight, teacher_bias)
-    batch = student_hidden.shape[:-1]
-    if teacher_hidden.shape[:-1] != batch:
-        raise ShapeError(
-            explain_problem(
-                "Student and teacher have different tokens.",
-                got=f"student_hidden {tuple(student_hidden.shape)}, teacher_hidden {tuple(teacher_hidden.shape)}",
-                expected="the same shape but for the features",
+    student_weight, group = local_classes(student_weight, 0, group)
+    teacher_weight, group = local_classes(teacher_weight, 0, group)
+    tensors = {
+        "student": (local_copy("student_hidden", student_hidden), student_weight, _local_bias(student_bias)),
+        "teacher": (local_copy("teacher_hidden", teacher_hidden), teacher_weight, _local_bias(teacher_bias)),
+    }
+
+    def read() -> _Arguments:
+        for name, given in tensors.items():
+            check_head(name, *given, group)
+        batch = tensors["student"][0].shape[:-1]
+        if tensors["teacher"][0].shape[:-1] != batch:
+            raise ShapeError(
+                explain_problem(
+                    "Student and teacher have different tokens.",
+                    got=f"student_hidden {tuple(student_hidden.shape)}, teacher_hidden {tuple(teacher_hidden.shape)}",
+                    expected="the same shape but for the features",
+                )
             )
+        settings = token_settings(
+            batch,
+            divergence=divergence,
+            temperature=temperature,
+            t_squared=t_squared,
+            beta=beta,
+            alpha=alpha,
+            mask=mask,
+            weight=weight,
+            denominator=denominator,
+            reduction=reduction,
+            labels=labels,
+            label_weight=label_weight,
+            group=group,
         )
-    loss = TokenLoss(
-        choose_divergence(divergence, beta, alpha),
-        check_temperature(temperature),
-        t_squared,
-        check_label_weight(labels, label_weight),
-        group,
-    )
+        if group is not None:
+            _refuse_details(details)
+        classes = shared_classes(student_weight.shape[0], teacher_weight.shape[0], align, group)
+        softcaps, scales = each_model("logit_softcap", logit_softcap), each_model("logit_scale", logit_scale)
+        heads = []
+        for (hidden, rows, bias), softcap, scale in zip(tensors.values(), softcaps, scales, strict=True):
+            heads.append(Head(hidden.reshape(batch.numel(), hidden.shape[-1]), rows, bias, softcap, scale))
+        if not teacher_gradient:
+            heads[1] = heads[1].with_tensors(*(None if t is None else t.detach() for t in heads[1].tensors))  # type: ignore[arg-type]
+        return _Arguments(heads[0], heads[1], classes, _check_chunk(chunk_tokens), settings)
+
+    given = read() if group is None else checked_together(read, group, getattr(student_hidden, "device", None))
+    settings = given.settings
+    settings.check_label_range(given.classes, given.student.hidden.device)
+    keep = None if settings.keep is None else settings.keep.reshape(-1)
+    heads = [head if keep is None else _without_masked(head, keep) for head in (given.student, given.teacher)]
     if group is not None:
-        refuse_align(align)
-        _refuse_details(details)
-    classes = _shared_classes(student_weight.shape[0], teacher_weight.shape[0], align)
-    if labels is not None:
-        check_labels(labels, batch, whole_vocabulary(student_weight.t(), group) if group is not None else classes)
-        mask = labels != IGNORED_LABEL if mask is None else mask
-    reduce = TokenReduction(mask, weight, denominator, reduction)
-    reduce.check(batch)
-    softcaps, scales = each_model("logit_softcap", logit_softcap), each_model("logit_scale", logit_scale)
-    student = _head(student_hidden, student_weight, student_bias, classes)._replace(
-        softcap=softcaps[0], scale=scales[0]
-    )
-    teacher = _head(teacher_hidden, teacher_weight, teacher_bias, classes)._replace(
-        softcap=softcaps[1], scale=scales[1]
-    )
-    if not teacher_gradient:
-        teacher = teacher.with_tensors(*(None if t is None else t.detach() for t in teacher.tensors))  # type: ignore[arg-type]
-    keep = None if mask is None else mask.expand(batch).reshape(-1)
-    if keep is not None:
-        # A zero gradient times a hidden state that is NaN would be NaN in the gradient of the weight.
-        student, teacher = _without_masked(student, keep), _without_masked(teacher, keep)
+        _check_same_hidden(heads, group)
+    for name, head in zip(tensors, heads, strict=True):
+        if head.weight.shape[0] > given.classes:
+            _look_at_dropped(name, head, given.classes)
     chunks = Chunks(
-        loss,
-        student,
-        teacher,
+        settings.loss,
+        heads[0].truncated(given.classes),
+        heads[1].truncated(given.classes),
         keep,
-        None if labels is None else labels.reshape(-1),
-        _check_chunk(chunk_tokens),
+        None if settings.labels is None else settings.labels.reshape(-1),
+        given.chunk,
     )
-    with torch.autocast(student_hidden.device.type, enabled=False):
-        return _linear_loss(chunks, reduce, batch, details)
+    with torch.autocast(given.student.hidden.device.type, enabled=False):
+        return _linear_loss(chunks, settings, details)
 
 
-def _linear_loss(chunks: Chunks, reduce: TokenReduction, batch: torch.Size, details: bool) -> Any:
+class _Arguments(NamedTuple):
+    student: Head
+    teacher: Head
+    classes: int
+    chunk: int
+    settings: TokenSettings
+
+    @property
+    def description(self) -> str:
+        """What must be the same on every rank: it decides which all-reduces are made."""
+        gradients = [t is not None and t.requires_grad for head in self[:2] for t in head.tensors]
+        return f"{self.settings.description}, chunk_tokens={self.chunk}, gradients {gradients}"
+
+
+def _linear_loss(chunks: Chunks, settings: TokenSettings, details: bool) -> Any:
+    reduce, batch = settings.reduce, settings.batch
     tensors = (*chunks.student.tensors, *chunks.teacher.tensors)
     log = Details(chunks) if details else None
     if torch.compiler.is_compiling() or transform_active() or tracer_active():
@@ -197,13 +224,6 @@ def _linear_loss(chunks: Chunks, reduce: TokenReduction, batch: torch.Size, deta
     return LinearDistillation(loss, *(rows.reshape(batch) for rows in log.rows))
 
 
-def _shared_classes(student: int, teacher: int, align: object) -> int:
-    check_align(align)
-    if student != teacher and align is None:
-        refuse_sizes(student, teacher)
-    return min(student, teacher)
-
-
 def _refuse_details(details: bool) -> None:
     if details:
         raise InputValueError(
@@ -216,13 +236,35 @@ def _refuse_details(details: bool) -> None:
         )
 
 
-def _head(hidden: Tensor, weight: Tensor, bias: Tensor | None, classes: int) -> Head:
-    if weight.shape[0] > classes:
-        weight, bias = weight[:classes], None if bias is None else bias[:classes]
-    return Head(hidden.reshape(-1, hidden.shape[-1]), weight, bias, None, None)
+def _local_bias(bias: Tensor | None) -> Tensor | None:
+    return None if bias is None else local_classes(bias, 0, None)[0]
+
+
+def _check_same_hidden(heads: list[Head], group: Any) -> None:
+    """Refuse hidden states that differ between ranks: sums over their classes would mix different tokens."""
+    mine = torch.stack([head.hidden.detach().double().square().sum().sqrt() for head in heads])
+    found = Peers(group).max(torch.stack([mine, -mine]))
+    largest, smallest = found[0], -found[1]
+    if bool((largest - smallest > 1e-2 * largest).any()):
+        raise ShapeError(
+            explain_problem(
+                "The ranks have different hidden states, but each holds some classes of one vocabulary.",
+                got=f"hidden states of norm {smallest.tolist()} to {largest.tolist()} over the ranks",
+                expected="the same tokens on every rank of the group",
+                instead="under FSDP call the loss inside the forward pass of the wrapped module, where the weight "
+                "of the head is whole, without group=",
+            )
+        )
+
+
+def _look_at_dropped(name: str, head: Head, shared: int) -> None:
+    few = slice(0, _MASS_TOKENS)
+    with torch.no_grad():
+        warn_about_mass(name, head.logits(head.products(few)), shared)
 
 
 def _without_masked(head: Head, keep: Tensor) -> Head:
+    """A zero gradient times a hidden state that is NaN would be NaN in the gradient of the weight."""
     return head._replace(hidden=torch.where(keep.unsqueeze(-1), head.hidden, 0.0))
 
 

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NamedTuple
 
-import torch
 from torch import Tensor
 
 from kullback._core.dtypes import result_dtype
-from kullback._core.errors import InputTypeError, InputValueError, KullbackWarning, ShapeError, explain_problem
 from kullback._core.reduction import Reduction
 from kullback._core.shapes import batch_shape
 from kullback._core.validation import check_rows
-from kullback.losses.row_divergence import DivergenceName, choose_divergence
-from kullback.losses.token_loss import TokenLoss, token_rows
-from kullback.losses.token_reduction import (
-    IGNORED_LABEL,
-    TokenReduction,
-    check_label_weight,
-    check_labels,
-    check_temperature,
-)
+from kullback.losses.row_divergence import DivergenceName
+from kullback.losses.token_loss import token_rows
+from kullback.losses.token_settings import TokenSettings, check_logits, token_settings
+from kullback.losses.vocabularies import aligned_logits
+from kullback.parallel.local_parts import local_classes
+from kullback.parallel.peers import checked_together
 from kullback.tensors.frame import values_hidden
 
-_WARN_MASS = 0.01  # of probability among truncated classes, on average over tokens
+
+class _Arguments(NamedTuple):
+    student: Tensor
+    teacher: Tensor
+    settings: TokenSettings
+
+    @property
+    def description(self) -> str:
+        return self.settings.description
 
 
 def distillation(
@@ -78,7 +81,7 @@ def distillation(
         teacher_gradient: Whether a gradient goes to the teacher; it is detached otherwise.
         group: A `torch.distributed` group whose ranks hold the vocabulary in shards: the logits are then those of this
             rank's classes, the labels those of the whole vocabulary, and the loss is the same on every rank.
-            Not with `align`.
+            `DTensor` logits that are sharded over their classes bring their group along. Not with `align`.
 
     Returns:
         float64 where an input is float64, else float32.
@@ -100,135 +103,42 @@ def distillation(
         >>> student.grad[0, 1]
         tensor([0., 0., 0.])
     """
-    check_logits("student_logits", student_logits)
-    check_logits("teacher_logits", teacher_logits)
-    loss = TokenLoss(
-        choose_divergence(divergence, beta, alpha),
-        check_temperature(temperature),
-        t_squared,
-        check_label_weight(labels, label_weight),
-        group,
+    student, group = local_classes(student_logits, -1, group)
+    teacher, group = local_classes(teacher_logits, -1, group)
+
+    def read() -> _Arguments:
+        check_logits("student_logits", student, group)
+        check_logits("teacher_logits", teacher, group)
+        pair = aligned_logits(student, teacher if teacher_gradient else teacher.detach(), align, group)
+        settings = token_settings(
+            batch_shape(*pair),
+            divergence=divergence,
+            temperature=temperature,
+            t_squared=t_squared,
+            beta=beta,
+            alpha=alpha,
+            mask=mask,
+            weight=weight,
+            denominator=denominator,
+            reduction=reduction,
+            labels=labels,
+            label_weight=label_weight,
+            group=group,
+        )
+        return _Arguments(*pair, settings)
+
+    student, teacher, settings = (
+        read() if group is None else checked_together(read, group, getattr(student, "device", None))
     )
-    teacher = teacher_logits if teacher_gradient else teacher_logits.detach()
-    student, teacher = _aligned(student_logits, teacher, align)
-    batch = batch_shape(student, teacher)
-    if labels is not None:
-        check_labels(labels, batch, whole_vocabulary(student, group))
-        mask = labels != IGNORED_LABEL if mask is None else mask
-    reduce = TokenReduction(mask, weight, denominator, reduction)
-    reduce.check(batch)
-    keep = None if mask is None else mask.expand(batch)
+    settings.check_label_range(student.shape[-1], student.device)
+    keep = settings.keep
     if group is not None:
-        refuse_align(align)
-        return reduce.apply(loss.rows(student, teacher, keep, labels).to(result_dtype(student, teacher)))
+        rows = settings.loss.rows(student, teacher, keep, settings.labels)
+        return settings.reduce.apply(rows.to(result_dtype(student, teacher)))
 
     def check() -> None:
         check_rows(student, "Logits", "student_logits", True, keep=keep)
         check_rows(teacher, "Logits", "teacher_logits", True, keep=keep)
 
-    rows = token_rows(loss, student, teacher, keep, labels, check=None if values_hidden() else check)
-    return reduce.apply(rows)
-
-
-def check_logits(name: str, logits: Any) -> None:
-    """Refuse what is not a tensor of real numbers with classes last."""
-    if not isinstance(logits, Tensor) or not logits.is_floating_point():
-        raise InputTypeError(
-            explain_problem(
-                f"{name} are the raw outputs of a model.",
-                got=f"a tensor of {logits.dtype}" if isinstance(logits, Tensor) else type(logits).__name__,
-                expected="a torch.Tensor of floating dtype, classes last",
-                instead="distillation(student(x).logits, teacher(x).logits) for models of transformers",
-            )
-        )
-    if logits.dim() == 0 or logits.shape[-1] == 0:
-        raise ShapeError(
-            explain_problem(
-                f"{name} has no classes.", got=f"shape {tuple(logits.shape)}", expected="shape (..., vocabulary)"
-            )
-        )
-
-
-def whole_vocabulary(classes_last: Tensor, group: Any) -> int:
-    """The number of classes, of all ranks where there is a group."""
-    if group is None:
-        return classes_last.shape[-1]
-    from kullback.parallel.shard_classes import vocabulary_size
-
-    return vocabulary_size(classes_last, group)
-
-
-def refuse_align(align: object) -> None:
-    """Refuse to align vocabularies of which each rank has a shard."""
-    if align is not None:
-        raise InputValueError(
-            explain_problem(
-                "Sharded vocabularies are not aligned.",
-                got="align= together with group=",
-                expected="align=None",
-                instead="cut the last classes off before the vocabulary is sharded",
-            )
-        )
-
-
-def check_align(align: object) -> None:
-    """Refuse a way to align vocabularies that does not exist."""
-    if align not in (None, "truncate"):
-        raise InputValueError(
-            explain_problem(
-                "Unknown way to align vocabularies.",
-                got=f"align={align!r}",
-                expected='None or "truncate"',
-                instead='kullback.align(Logits(student), Logits(teacher), how="pad") gives missing classes '
-                "probability zero, which makes the forward divergence infinite",
-            )
-        )
-
-
-def refuse_sizes(student: int, teacher: int) -> NoReturn:
-    """Refuse vocabularies of different sizes, and name the fix."""
-    raise ShapeError(
-        explain_problem(
-            "The vocabularies have different sizes. If one of them is padded for the hardware, the extra entries "
-            "mean nothing and can be dropped.",
-            got=f"{student} classes of the student, {teacher} of the teacher",
-            expected="the same classes in the same order",
-            instead='align="truncate" if they differ only by padded rows; two tokenizers need a mapping first',
-        )
-    )
-
-
-def _aligned(student: Tensor, teacher: Tensor, align: object) -> tuple[Tensor, Tensor]:
-    check_align(align)
-    sizes = student.shape[-1], teacher.shape[-1]
-    if sizes[0] == sizes[1]:
-        return student, teacher
-    if align is None:
-        refuse_sizes(*sizes)
-    shared = min(sizes)
-    for name, logits in (("student", student), ("teacher", teacher)):
-        if logits.shape[-1] > shared:
-            _warn_about_mass(name, logits.detach(), shared)
-    return student[..., :shared], teacher[..., :shared]
-
-
-def _warn_about_mass(name: str, logits: Tensor, shared: int) -> None:
-    if values_hidden() or logits.device.type != "cpu" or logits.numel() == 0:
-        return
-    kept = torch.logsumexp(logits[..., :shared].float(), -1)
-    dropped = torch.logsumexp(logits[..., shared:].float(), -1)
-    mass = float(torch.sigmoid(dropped - kept).nan_to_num(0.0).mean())
-    if mass > _WARN_MASS:
-        import warnings
-
-        warnings.warn(
-            explain_problem(
-                f"Truncation drops classes that the {name} uses: the vocabularies do not differ by padding alone.",
-                got=f"{mass:.1%} of the {name}'s probability, on average, in classes {shared} to "
-                f"{logits.shape[-1] - 1}",
-                expected="padded entries, whose probability is next to 0",
-                instead="one tokenizer for both models, or a mapping between the two",
-            ),
-            KullbackWarning,
-            stacklevel=4,
-        )
+    rows = token_rows(settings.loss, student, teacher, keep, settings.labels, check=None if values_hidden() else check)
+    return settings.reduce.apply(rows)

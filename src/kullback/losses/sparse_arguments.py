@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from kullback._core.errors import InputTypeError, InputValueError, ShapeError, explain_problem
-from kullback.losses.logit_distillation import check_logits, whole_vocabulary
+from kullback.losses.token_settings import check_logits
 from kullback.tensors.frame import values_hidden
 
 Tail = Literal["bucket", "renormalize", "drop", "sampled"]
@@ -55,7 +55,7 @@ def check_sparse(
     mask: Tensor | None = None,
 ) -> torch.Size:
     """The batch shape of a student and a sparse teacher; refuses what does not fit together."""
-    check_logits("student_logits", student)
+    check_logits("student_logits", student, group)
     check_logits("teacher_log_probs", log_probs)
     if not isinstance(ids, Tensor) or ids.is_floating_point() or ids.dtype == torch.bool:
         raise InputTypeError(
@@ -84,14 +84,17 @@ def check_sparse(
                 expected=f"a tensor of shape {tuple(batch)}",
             )
         )
-    if not values_hidden() and ids.device.type == "cpu" and ids.numel() > 0:
-        _check_ids(ids, whole_vocabulary(student, group), repeats=repeats)
-        if not repeats:
-            _check_sum(log_probs.detach(), mask)
+    if not values_hidden() and ids.device.type == "cpu" and ids.numel() > 0 and not repeats:
+        _check_sum(log_probs.detach(), mask)
     return torch.Size(batch)
 
 
-def _check_ids(ids: Tensor, classes: int, *, repeats: bool) -> None:
+def check_ids(ids: Tensor, classes: int, keep: Tensor | None, *, repeats: bool) -> None:
+    """Refuse ids that are not classes, or stand twice in a token that counts; on the CPU only."""
+    if values_hidden() or ids.device.type != "cpu" or ids.numel() == 0:
+        return
+    if keep is not None:
+        ids = torch.where(keep.unsqueeze(-1), ids, -1)
     wrong = (ids < -1) | (ids >= classes)
     if bool(wrong.any()):
         index = tuple(wrong.nonzero()[0].tolist())
@@ -118,7 +121,7 @@ def _check_ids(ids: Tensor, classes: int, *, repeats: bool) -> None:
 
 def _check_sum(log_probs: Tensor, mask: Tensor | None) -> None:
     total = torch.logsumexp(log_probs.double(), -1)
-    wrong = total > _SUM_TOLERANCE
+    wrong = (total > _SUM_TOLERANCE) | total.isnan()
     if isinstance(mask, Tensor) and mask.dtype == torch.bool:
         wrong = wrong & mask
     if bool(wrong.any()):

@@ -10,11 +10,15 @@ from torch import Tensor
 
 from kullback._core.errors import InputValueError, explain_problem
 from kullback._core.reduction import Reduction
+from kullback._core.validation import check_rows
 from kullback.kernels.levels import is_batch_of_gradients, tracer_active, transform_active
-from kullback.losses.logit_distillation import check_logits
-from kullback.losses.row_divergence import DivergenceName, choose_divergence
-from kullback.losses.sparse_arguments import Tail, check_sparse, check_tail
+from kullback.losses.row_divergence import DivergenceName, RowDivergence, choose_divergence
+from kullback.losses.sparse_arguments import Tail, check_ids, check_sparse, check_tail
 from kullback.losses.token_reduction import TokenReduction, check_temperature
+from kullback.losses.token_settings import check_logits
+from kullback.parallel.local_parts import local_classes
+from kullback.parallel.peers import Peers, checked_together
+from kullback.tensors.frame import values_hidden
 
 _CHUNK_ELEMENTS = 1 << 21
 
@@ -38,6 +42,14 @@ class KLBounds(NamedTuple):
 
     lower: Tensor
     upper: Tensor
+
+
+class _Arguments(NamedTuple):
+    chosen: RowDivergence
+    reduce: TokenReduction
+    keep: Tensor | None
+    temperature: float
+    description: str
 
 
 def topk_teacher(teacher_logits: Tensor, k: int, *, temperature: float = 1.0) -> SparseTeacher:
@@ -148,27 +160,38 @@ def topk_distillation(
         >>> distillation(student, teacher)
         tensor(1.1549)
     """
-    temperature = check_temperature(temperature)
-    chosen = choose_divergence(divergence, beta, alpha)
-    check_tail(tail, divergence, group)
-    sampled = tail == "sampled"
-    batch = check_sparse(
-        student_logits, teacher_log_probs, teacher_ids, log_tail, repeats=sampled, group=group, mask=mask
-    )
-    reduce = TokenReduction(mask, weight, denominator, reduction)
-    reduce.check(batch)
-    keep = None if mask is None else mask.expand(batch)
-    student, log_p, ids = student_logits, _wide(teacher_log_probs.detach()), teacher_ids
+    student, group = local_classes(student_logits, -1, group)
+    log_p, ids, sampled = teacher_log_probs, teacher_ids, tail == "sampled"
+
+    def read() -> _Arguments:
+        check_tail(tail, divergence, group)
+        chosen = choose_divergence(divergence, beta, alpha)
+        batch = check_sparse(student, log_p, ids, log_tail, repeats=sampled, group=group, mask=mask)
+        reduce = TokenReduction(mask, weight, denominator, reduction)
+        reduce.check(batch)
+        keep = None if mask is None else mask.expand(batch)
+        text = f"{divergence!r}, {tail!r}, {beta}, {alpha}, {temperature}, {reduction!r}, ids {tuple(ids.shape)}"
+        return _Arguments(chosen, reduce, keep, check_temperature(temperature), text)
+
+    given = read() if group is None else checked_together(read, group, getattr(student, "device", None))
+    chosen, keep, temperature = given.chosen, given.keep, given.temperature
+    # Ids are the same on every rank, so every rank raises.
+    classes = student.shape[-1] if group is None else sum(Peers(group).sizes(student.shape[-1], student.device))
+    check_ids(ids, classes, keep, repeats=sampled)
+    log_p = _wide(log_p.detach())
     if keep is not None:
         student = torch.where(keep.unsqueeze(-1), student, 0.0)
-        log_p = torch.where(keep.unsqueeze(-1), log_p, -math.log(student.shape[-1]))
-        ids = torch.where(keep.unsqueeze(-1), ids, torch.arange(ids.shape[-1], device=ids.device))
+        log_p = torch.where(keep.unsqueeze(-1), log_p, -math.log(log_p.shape[-1] + 1))
+        ids = torch.where(keep.unsqueeze(-1), ids, 0)
     log_p = torch.where(ids < 0, -math.inf, log_p)
     if sampled:
         log_q = _picked(_wide(student) / temperature, ids) - torch.logsumexp(_wide(student) / temperature, -1, True)
+        _check_student(log_q, student, keep)
         rows = (log_p - log_q).mean(-1)
     else:
         grouped = coarse_logits(student, ids, temperature, group)
+        if group is None:
+            _check_student(grouped, student, keep)
         if tail == "bucket":
             other = _log_rest(log_p, log_tail, keep)
             rows = chosen.rows(grouped, torch.cat([log_p, other.unsqueeze(-1)], -1), keep)
@@ -181,7 +204,7 @@ def topk_distillation(
             terms = torch.where(shared, first, 0.0).exp() * (torch.where(shared, first - second, 0.0))
             rows = torch.where(shared, terms, 0.0).sum(-1)
     rows = rows.float() if student_logits.dtype != torch.float64 else rows
-    return reduce.apply(rows * temperature**2 if t_squared else rows)
+    return given.reduce.apply(rows * temperature**2 if t_squared else rows)
 
 
 def topk_kl_bounds(
@@ -209,6 +232,7 @@ def topk_kl_bounds(
     """
     temperature = check_temperature(temperature)
     batch = check_sparse(student_logits, teacher_log_probs, teacher_ids, log_tail, repeats=False)
+    check_ids(teacher_ids, student_logits.shape[-1], None, repeats=False)
     log_p = torch.where(teacher_ids < 0, -math.inf, _wide(teacher_log_probs.detach()).double())
     rest = _log_rest(log_p, log_tail, None)
     student = _wide(student_logits.detach()).double() / temperature
@@ -224,6 +248,14 @@ def topk_kl_bounds(
     tail = torch.where(rest == -math.inf, 0.0, rest.exp() * torch.where(rest == -math.inf, 0.0, gap))
     upper = torch.maximum(head.sum(-1) + tail, lower)
     return KLBounds(lower.reshape(batch).to(_kept(student_logits)), upper.reshape(batch).to(_kept(student_logits)))
+
+
+def _check_student(found: Tensor, student: Tensor, keep: Tensor | None) -> None:
+    """Refuse logits that are NaN or +inf, which show in the few numbers per token that were found from them."""
+    if values_hidden() or not found.is_cpu:
+        return
+    if bool((found.detach().isnan() | (found.detach() == math.inf)).any()):
+        check_rows(student, "Logits", "student_logits", True, keep=keep)
 
 
 def _kept(tensor: Tensor) -> torch.dtype:

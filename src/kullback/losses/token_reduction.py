@@ -145,8 +145,8 @@ def check_label_weight(labels: Tensor | None, label_weight: float | None) -> flo
     return float(label_weight)
 
 
-def check_labels(labels: Tensor, batch: torch.Size, classes: int) -> None:
-    """Refuse labels that are not one class index (or -100) per token."""
+def check_labels(labels: Tensor, batch: torch.Size) -> None:
+    """Refuse labels that are not one integer per token."""
     if (
         not isinstance(labels, Tensor)
         or labels.is_floating_point()
@@ -169,9 +169,14 @@ def check_labels(labels: Tensor, batch: torch.Size, classes: int) -> None:
                 instead="labels already shifted: logits[:, :-1] with labels[:, 1:] for a causal model",
             )
         )
+
+
+def check_label_range(labels: Tensor, classes: int, keep: Tensor | None) -> None:
+    """Refuse labels of tokens that count and are not classes; on the CPU only, and not inside transforms."""
     if values_hidden() or labels.device.type != "cpu":
         return
     wrong = ((labels < 0) & (labels != IGNORED_LABEL)) | (labels >= classes)
+    wrong = wrong if keep is None else wrong & keep
     if bool(wrong.any()):
         index = tuple(wrong.nonzero()[0].tolist())
         raise InputValueError(

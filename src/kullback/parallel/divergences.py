@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from kullback.kernels.f_rows import mixtures, ratios
 from kullback.kernels.f_rows import renyi as renyi_formula
 from kullback.kernels.f_rows.generator import Generator, sum_terms
 from kullback.kernels.f_rows.pair import Pair
+from kullback.parallel.local_parts import local_classes
 from kullback.parallel.peers import Peers, describe_batch
 from kullback.parallel.shard_rows import ShardFunction, ShardRows, Terms
 from kullback.tensors.frame import check_view
@@ -203,7 +203,7 @@ def _shard(name: str, argument: str, view: object, group: Any) -> tuple[Tensor, 
     """The classes of this rank as log-weights, last; and the group, if the tensor brings one."""
     checked = check_view(name, argument, view)
     tensor, dim = checked.tensor, checked.dim
-    tensor, group = _local(tensor, dim, group)
+    tensor, group = local_classes(tensor, dim, group)
     if not -tensor.dim() <= dim < tensor.dim():
         raise ShapeError(
             explain_problem(
@@ -222,25 +222,6 @@ def _shard(name: str, argument: str, view: object, group: Any) -> tuple[Tensor, 
     positive = tensor > 0
     work = tensor if tensor.dtype == torch.float64 else tensor.float()
     return torch.where(positive, torch.log(torch.where(positive, work, 1.0)), -math.inf), group
-
-
-def _local(tensor: Tensor, dim: int, group: Any) -> tuple[Tensor, Any]:
-    """The local part of a DTensor and the group over which its classes are sharded; other tensors as they are."""
-    module = sys.modules.get("torch.distributed.tensor")
-    if module is None or not isinstance(tensor, module.DTensor):
-        return tensor, group
-    last = dim % tensor.dim()
-    sharded = [i for i, place in enumerate(tensor.placements) if place.is_shard(last)]
-    if len(sharded) != 1 or any(place.is_partial() for place in tensor.placements):
-        raise ShapeError(
-            explain_problem(
-                "The classes of a DTensor are sharded over one dimension of its mesh.",
-                got=f"placements {tensor.placements}",
-                expected=f"one Shard({last}), and Replicate or Shard of other dimensions",
-                instead="tensor.redistribute(placements=[Shard(-1)])",
-            )
-        )
-    return tensor.to_local(), tensor.device_mesh.get_group(sharded[0])
 
 
 def _total_variation(pair: Pair) -> Tensor:

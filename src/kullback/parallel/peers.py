@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import zlib
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -10,6 +12,7 @@ from torch import Tensor
 from kullback._core.errors import InputValueError, KullbackError, ShapeError, UnavailableError, explain_problem
 
 _MAX_DIMENSIONS = 8
+T = TypeVar("T")
 
 
 class Peers:
@@ -77,7 +80,9 @@ class Peers:
             ) from error
         return tensor
 
-    def agree(self, call: dict[str, Any], problem: KullbackError | None, device: torch.device) -> None:
+    def agree(
+        self, call: dict[str, Any], problem: KullbackError | None, device: torch.device, shown: str | None = None
+    ) -> None:
         """Raise on every rank if one has a problem, or if two make different calls; one all-reduce of 40 numbers."""
         fields = ["problem", *call]
         numbers = [0 if problem is None else 1, *(value for value in call.values())]
@@ -100,7 +105,8 @@ class Peers:
             raise ShapeError(
                 explain_problem(
                     "The ranks of the group make different calls.",
-                    got="; ".join(
+                    got=shown
+                    or "; ".join(
                         f"{name}: {dict(zip(fields, numbers, strict=True))[name]} here, "
                         f"{smallest[fields.index(name)]} to {largest[fields.index(name)]} over the ranks"
                         for name in different
@@ -108,6 +114,25 @@ class Peers:
                     expected="the same function of tensors that differ in their last dimension only",
                 )
             )
+
+
+def checked_together(check: Callable[[], T], group: Any, device: torch.device | None) -> T:
+    """What `check` returns, if no rank of the group raises in it; an error on one rank becomes one on every rank.
+
+    What is returned has a `description`: text that must be the same on every rank. `check` itself makes no all-reduce,
+    since a rank that raises would leave the others waiting.
+    """
+    problem: KullbackError | None = None
+    found: Any = None
+    try:
+        found = check()
+    except KullbackError as error:
+        problem = error
+    text = "" if problem is not None else found.description
+    number = zlib.crc32(text.encode())
+    Peers(group).agree({"arguments": number}, problem, device or torch.device("cpu"), shown=f"on this rank {text}")
+    result: T = found
+    return result
 
 
 def describe_batch(batch: torch.Size) -> dict[str, int]:
