@@ -16,10 +16,11 @@ constexpr int64_t kHugeFrom = int64_t(8) << 20;  // bytes
 constexpr int64_t kElementSize[] = {8, 4, 2, 2};
 
 bool acceptable(const RowsCall& call) {
-    if (call.rows < 0 || call.classes <= 0 || call.function < 0 || call.function > 6) return false;
+    if (call.rows < 0 || call.classes <= 0 || call.function < 0 || call.function > 7) return false;
     if (call.function == 3 && !is_one_sided(call) && call.rows > 0) return false;
     if (call.outer < 0 || call.outer > 4 || (is_power(call) && !(call.share > 0 && call.share != 1))) return false;
     if (is_mixture(call) && !(call.share > 0 && call.share < 1)) return false;
+    if (is_measures(call) && (call.statistics == nullptr || !(call.share >= 0 && call.share <= 64))) return false;
     for (int i = 0; i < 2; ++i) {
         const RowsSide& side = call.sides[i];
         if (side.dtype < 0 || side.dtype > 3 || (call.data[i] == nullptr && call.rows > 0)) return false;
@@ -56,7 +57,7 @@ KULLBACK_API int64_t kullback_rows_forward(const RowsCall* call) {
 KULLBACK_API int64_t kullback_rows_backward(const RowsCall* call) {
     if (call == nullptr || !acceptable(*call)) return -1;
     if (call->rows == 0) return 0;
-    if (call->statistics == nullptr || call->grad == nullptr) return -1;
+    if (call->statistics == nullptr || call->grad == nullptr || is_measures(*call)) return -1;
     if (call->gradient[0] == nullptr && call->gradient[1] == nullptr) return -1;
     if (is_one_sided(*call) && call->gradient[1] != nullptr) return -1;
     for (int i = 0; i < 2; ++i) {

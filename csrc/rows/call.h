@@ -14,6 +14,7 @@ enum class RowFunction : int64_t {
     kPower = 4,         // L = log sum p^share q^(1 - share), 0 < share != 1
     kJeffreys = 5,      // KL(p || q) + KL(q || p)
     kVariation = 6,     // total variation
+    kMeasures = 7,      // KL(p || q); the statistics hold the other measures and `gradient` the top classes, see measures.h
 };
 
 // What becomes of the function's value f of a row in the end.
@@ -40,11 +41,11 @@ struct RowStatistics {
     double shift[2];
     double scale[2], total[2];  // sum e^a = 2^scale[0] total[0], sum e^b = 2^scale[1] total[1]
     double gap, gap_low;        // log of the ratio of these sums, b's over a's, as an unevaluated sum
-    double kl;                  // KL(p || q); of total variation in the end E_p |log q/p|
+    double kl;                  // KL(p || q); of total variation in the end E_p |log q/p|, of measures total variation
     double value;               // of the function, before the outer one
     double mean[2];             // of a mixture: the means of its derivatives with respect to p and q; of a cross-entropy: E_p b,
                                 // as an unevaluated sum; of Jeffreys: nothing and KL(q || p); of total variation: see
-                                // symmetric.h
+                                // symmetric.h; of measures: Jensen-Shannon and KL(q || p)
     int64_t state;              // of RowState, added up
 };
 
@@ -69,13 +70,13 @@ struct RowsCall {
     const void* grad;            // backward: incoming gradient of each row
     int64_t grad_stride;         // in elements
     const void* data[2];
-    void* gradient[2];           // contiguous rows of the dtype of the side, or null; backward only
+    void* gradient[2];           // contiguous rows of the dtype of the side, or null; backward only, and see kMeasures
 
     int64_t function;            // RowFunction
     int64_t classes;
     int64_t wide;                // 1: computation is in double; 0: in float where that is accurate enough
     int64_t result_wide;         // 1: value and grad are double; 0: float
-    double share, weights[2];    // of a mixture: share, A, B; of a power: share
+    double share, weights[2];    // of a mixture: share, A, B; of a power: share; of measures: how many top classes
     int64_t outer;               // Outer
     double unit;                 // of the outer function
     RowsSide sides[2];
@@ -88,8 +89,9 @@ inline bool is_entropy(const RowsCall& call) {
 inline bool is_power(const RowsCall& call) { return call.function == int64_t(RowFunction::kPower); }
 inline bool is_jeffreys(const RowsCall& call) { return call.function == int64_t(RowFunction::kJeffreys); }
 inline bool is_variation(const RowsCall& call) { return call.function == int64_t(RowFunction::kVariation); }
+inline bool is_measures(const RowsCall& call) { return call.function == int64_t(RowFunction::kMeasures); }
 // A function that follows from the log-ratios that KL(p || q) is found with.
-inline bool follows_kl(const RowsCall& call) { return is_mixture(call) || is_power(call) || is_jeffreys(call) || is_variation(call); }
+inline bool follows_kl(const RowsCall& call) { return is_mixture(call) || is_power(call) || is_jeffreys(call) || is_variation(call) || is_measures(call); }
 inline bool is_one_sided(const RowsCall& call) { return is_entropy(call) && call.data[0] == call.data[1]; }
 
 // Rows [begin, end). The forward pass returns 1 for a row of p, 2 for a row of q that may break the rules of its view, added

@@ -3,6 +3,7 @@
 // A row is tried in the cheapest way first: in the narrow precision without masks. Infinite log-weights make that pass's sums
 // NaN, log-weights too large for it are noticed by their maximum; such a row is read again with masks, or in double.
 #include "entropy.h"
+#include "measures.h"
 #include "mixture.h"
 #include "mixture_direct.h"
 #include "outer.h"
@@ -246,6 +247,28 @@ void measure_variation(const RowsCall& call, const RowStart& start, RowStatistic
     else try_variation<double, false>(call, start, s);
 }
 
+template <class T, bool kHasMask>
+void measure_all(const RowsCall& call, const RowStart& start, int64_t row, RowStatistics& s) {
+    const RowPair<T> pair(call, start.p, start.q, s.shift, logs_of(call));
+    find_top_classes(pair, call, row);
+    if (s.kl == 0) return;  // as are the other measures
+    sum_measures<T, kHasMask>(pair, s);
+    // In a row whose KL is large D is known to a rounding of floats, which is too little for small measures.
+    if ((s.state & kRefined) || (s.mean[0] > 0.01 && s.mean[1] > 0.04)) return;
+    refine_gap<T, kHasMask>(pair, s);
+    sum_measures<T, kHasMask>(pair, s);
+}
+
+void measure_all(const RowsCall& call, const RowStart& start, int64_t row, RowStatistics& s) {
+    if (s.state & kDouble) {
+        if (s.state & kMasked) measure_all<double, true>(call, start, row, s);
+        else measure_all<double, false>(call, start, row, s);
+    } else {
+        if (s.state & kMasked) measure_all<float, true>(call, start, row, s);
+        else measure_all<float, false>(call, start, row, s);
+    }
+}
+
 // What follows from the KL of a row that is measured.
 void measure_follower(const RowsCall& call, int64_t row, RowStatistics& s) {
     if (is_mixture(call)) {
@@ -256,6 +279,7 @@ void measure_follower(const RowsCall& call, int64_t row, RowStatistics& s) {
     const RowStart start = start_of(call, row);
     if (is_power(call)) measure_power(call, start, s);
     else if (is_jeffreys(call)) measure_jeffreys(call, start, s);
+    else if (is_measures(call)) measure_all(call, start, row, s);
     else measure_variation(call, start, s);
 }
 

@@ -163,8 +163,8 @@ def test_mask_shapes_and_wrong_calls():
     accumulator = KLAccumulator()
     keep = torch.arange(20) % 2 == 0
     accumulator.update(Logits(a), Logits(b), mask=keep)
-    expected = kb.kl(Logits(a), Logits(b)).double()[keep].mean()
-    assert accumulator.compute().kl.mean == pytest.approx(float(expected), rel=1e-12)
+    expected = kb.kl(Logits(a.double()), Logits(b.double()))[keep].mean()
+    assert accumulator.compute().kl.mean == pytest.approx(float(expected), rel=1e-6)
     with pytest.raises(kb.ShapeError):
         accumulator.update(Logits(a), Logits(b[:, :5]))
     with pytest.raises(kb.InputTypeError):

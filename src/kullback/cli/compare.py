@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from enum import Enum
@@ -90,6 +93,9 @@ def command(  # noqa: PLR0917 - typer reads the parameters as options
         str | None, typer.Option("--columns", metavar="LIST", help="Only these columns of tables.")
     ] = None,
     bins: Annotated[int, typer.Option("--bins", metavar="N", help="Bins of a column of numbers.", min=2)] = 10,
+    neighbours: Annotated[
+        bool, typer.Option("--neighbours", help="KL of columns of numbers by nearest neighbours, too.")
+    ] = False,
     resume: Annotated[
         Path | None, typer.Option("--resume", metavar="FILE", help="Save the state there, and continue from it.")
     ] = None,
@@ -109,10 +115,11 @@ def command(  # noqa: PLR0917 - typer reads the parameters as options
     from kullback.comparison.compare import prepare
     from kullback.comparison.distributed import join_ranks, leave_ranks, merge_ranks, share_rows, world
     from kullback.comparison.measures import MEASURES
+    from kullback.comparison.saved import save_job
     from kullback.comparison.tables import is_table
 
     if kind is Kind.SAMPLES or is_table(base):
-        return _tables(base, others, columns, bins, limit, fail_over or [], json, html, plot, width)
+        return _tables(base, others, columns, bins, neighbours, limit, fail_over or [], json, html, plot, width)
     limits = parse_limits(fail_over or [])
     known: Any = None
     notes: list[str] = []
@@ -141,9 +148,11 @@ def command(  # noqa: PLR0917 - typer reads the parameters as options
         join_ranks()
     interrupted = _run(job, resume)
     if size > 1:
-        if interrupted:
-            return _INTERRUPTED
-        merge_ranks(job, rank, size)
+        if resume is not None:  # another process may have been interrupted, and rank 0 will hold the rows of all
+            save_job(job, resume)
+        # torchrun hands Ctrl-C on to every process: those that wait for the others must not leave.
+        with _stop_signals(signal.SIG_IGN):
+            interrupted = merge_ranks(job, rank, size, interrupted)
         leave_ranks()
     if resume is not None and not interrupted:
         resume.unlink(missing_ok=True)
@@ -174,6 +183,7 @@ def _tables(  # noqa: PLR0917
     others: list[str],
     columns: str | None,
     bins: int,
+    neighbours: bool,
     limit: int | None,
     fail_over: list[str],
     json: bool,
@@ -187,7 +197,12 @@ def _tables(  # noqa: PLR0917
     status = OK
     for other in others:
         result = compare_tables(
-            base, other, columns=None if columns is None else columns.split(","), bins=bins, limit=limit
+            base,
+            other,
+            columns=None if columns is None else columns.split(","),
+            bins=bins,
+            limit=limit,
+            neighbours=neighbours,
         )
         emit(result.page, result.to_dict, json=json, html=html, plot=plot, width=width)
         largest = {"kl": {**result.to_dict()["largest"], "mean": result.to_dict()["largest"]["kl"]}, "name": other}
@@ -196,28 +211,51 @@ def _tables(  # noqa: PLR0917
 
 
 def _run(job: Job, resume: Path | None) -> bool:
-    """Compare the rows; whether Ctrl-C ended it."""
+    """Compare the rows; whether Ctrl-C ended it: the first one ends it after a chunk, the second one at once."""
     from kullback.comparison.compare import run
     from kullback.comparison.saved import load_job, save_job
 
     if resume is not None and load_job(job, resume):
         print(f"continued at row {job.next_row} of {job.stop}", file=sys.stderr)
-    saved = time.monotonic()
+    saved, asked = time.monotonic(), False
 
-    def save() -> None:
+    def save() -> bool:
         nonlocal saved
         if resume is not None and time.monotonic() - saved > _SAVE_SECONDS:
             save_job(job, resume)
             saved = time.monotonic()
+        return asked
+
+    def ask(number: int, _: Any) -> None:
+        nonlocal asked
+        asked = True
+        signal.signal(number, signal.default_int_handler)
 
     try:
-        run(job, follow=_follow, each=save)
+        with _stop_signals(ask):
+            run(job, follow=_follow, each=save)
+        interrupted = job.next_row < job.stop
     except KeyboardInterrupt:
+        interrupted = True
+    if interrupted:
         print(f"interrupted at row {job.next_row} of {job.stop}", file=sys.stderr)
         if resume is not None and _consistent(job):
             save_job(job, resume)
-        return True
-    return False
+    return interrupted
+
+
+@contextlib.contextmanager
+def _stop_signals(handler: Any) -> Iterator[None]:
+    """Handle Ctrl-C and a polite request to end so, where this is the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = [(number, signal.signal(number, handler)) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        yield
+    finally:
+        for number, old in before:
+            signal.signal(number, old)
 
 
 def _consistent(job: Job) -> bool:

@@ -20,7 +20,7 @@ from kullback.tensors.views import View
 if TYPE_CHECKING:
     from kullback.comparison.result import Comparison
 
-_VERSION = 1
+_VERSION = 2
 _MAX_LISTED = 8
 
 
@@ -85,7 +85,7 @@ class KLAccumulator:
         self.classes = 0
         self.summaries: dict[str, Summary] = {}
         self.worst = WorstRows(self.worst_rows)
-        self.slopes = [[0, 0] for _ in of_rows.INVERSE_TEMPERATURES]
+        self.slopes = [0] * len(of_rows.INVERSE_TEMPERATURES)
         self.slope_rows = 0
         self.positions = Bins()
         self.calibration = {"base": Bins(), "other": Bins()}
@@ -134,27 +134,32 @@ class KLAccumulator:
             p, q = p.with_tensor(p.tensor[chosen]), q.with_tensor(q.tensor[chosen])
         if not bool(chosen.any()):
             return
-        good, forward = of_rows.usable(p, q)
-        if good is not None:
-            bad = numbers[chosen.numpy()][~good.numpy()]
+        try:
+            measured = self._measure(p, q, labels)
+        except InputValueError:
+            good = ~(of_rows.unusable_rows(p) | of_rows.unusable_rows(q))
+            if bool(good.all()):  # something else is wrong
+                raise
+            bad = numbers[chosen.numpy()][~good.cpu().numpy()]
             self.invalid += len(bad)
             self.invalid_rows = sorted([*self.invalid_rows, *bad.tolist()])[:_MAX_LISTED]
             p, q = p.with_tensor(p.tensor[good]), q.with_tensor(q.tensor[good])
-            chosen[chosen.clone()] = good
-            forward = forward[good]
+            chosen[chosen.clone()] = good.cpu()
+            if not bool(chosen.any()):
+                return
+            measured = self._measure(p, q, labels)
         kept = chosen.numpy()
-        if kept.any():
-            extra = [None if t is None else _per_row(n, t, count)[chosen]
-                     for n, t in (("labels", labels), ("positions", positions))]  # fmt: skip
-            measured = of_rows.row_measures(p, q, forward, self.measures, self.top_k)
-            found = {name: values.numpy() for name, values in measured.items()}
-            self._add(p, q, found, numbers[kept], of_block[kept])
-            if extra[1] is not None:
-                self.positions.add(extra[1].numpy(), found["kl"])
-            if extra[0] is not None:
-                self._add_labels(p, q, extra[0], of_block[kept])
+        self._add(p, q, measured, numbers[kept], of_block[kept])
+        if positions is not None:
+            self.positions.add(_per_row("positions", positions, count).numpy()[kept], measured.found["kl"].numpy())
+        if labels is not None:
+            self._add_labels(p, q, _per_row("labels", labels, count)[chosen], measured, of_block[kept])
 
-    def _add(self, p: View, q: View, found: dict[str, np.ndarray], numbers: np.ndarray, blocks: np.ndarray) -> None:
+    def _measure(self, p: View, q: View, labels: Tensor | None) -> of_rows.Measured:
+        return of_rows.measure_rows(p, q, self.measures, self.top_k, labelled=labels is not None)
+
+    def _add(self, p: View, q: View, measured: of_rows.Measured, numbers: np.ndarray, blocks: np.ndarray) -> None:
+        found = {name: values.numpy() for name, values in measured.found.items()}
         self.rows += len(numbers)
         self.last = {"row": numbers, "block": blocks, "kl": found["kl"]}
         self.zero += int((found["kl"] == 0).sum())
@@ -165,31 +170,29 @@ class KLAccumulator:
         for at in self.worst.candidates(found["kl"], numbers):
             both = (p.with_tensor(p.tensor[at : at + 1].clone()), q.with_tensor(q.tensor[at : at + 1].clone()))
             self.worst.add(float(found["kl"][at]), int(numbers[at]), (), both)
-        every = self.temperature_every
-        for at in np.flatnonzero(numbers % every == 0).tolist() if every else []:
-            part = [v.with_tensor(v.tensor[at : at + 1]) for v in (p, q)]
-            slopes = of_rows.temperature_slopes(part[0], part[1]).numpy()
-            self.slope_rows += 1
-            for node, both in zip(self.slopes, slopes, strict=True):
-                node[0] += exact_sum(both[:1])
-                node[1] += exact_sum(both[1:])
+        sampled = np.flatnonzero(numbers % self.temperature_every == 0) if self.temperature_every else ()
+        if len(sampled):
+            part = [v.with_tensor(v.tensor[torch.as_tensor(sampled)]) for v in (p, q)]
+            self.slope_rows += len(sampled)
+            for node, slopes in enumerate(of_rows.temperature_slopes(part[0], part[1]).numpy()):
+                self.slopes[node] += exact_sum(slopes)
 
-    def _add_labels(self, p: View, q: View, labels: Tensor, blocks: np.ndarray) -> None:
+    def _add_labels(self, p: View, q: View, labels: Tensor, measured: of_rows.Measured, blocks: np.ndarray) -> None:
         if int(labels.max()) >= self.classes:
             raise InputValueError(
                 explain_problem(
                     "A label is not one of the classes.", got=str(int(labels.max())), expected=f"< {self.classes}"
                 )
             )
-        given = labels >= 0
-        if not bool(given.any()):
+        given = (labels >= 0).numpy()
+        if not given.any():
             return
-        p, q, labels = p.with_tensor(p.tensor[given]), q.with_tensor(q.tensor[given]), labels[given]
-        for name, values in of_rows.label_measures(p, q, labels).items():
-            self.summaries.setdefault(name, Summary()).add(values.numpy(), blocks[given.numpy()])
-        for side, view in (("base", p), ("other", q)):
-            sure, hit = of_rows.confidence(view, labels)
-            self.calibration[side].add(sure.numpy(), hit.double().numpy())
+        labels = labels.clamp(min=0)
+        for name, values in of_rows.label_measures(p, q, labels, measured).items():
+            self.summaries.setdefault(name, Summary()).add(values.numpy()[given], blocks[given])
+        sides = of_rows.confidences(p, q, labels, measured)
+        for side, (sure, hit) in zip(("base", "other"), sides, strict=True):
+            self.calibration[side].add(sure.numpy()[given], hit.double().numpy()[given])
 
     def merge(self, other: KLAccumulator) -> None:
         """Add what another accumulator holds, of another process or part of the data.
@@ -213,9 +216,7 @@ class KLAccumulator:
         for name, summary in other.summaries.items():
             self.summaries.setdefault(name, Summary()).merge(summary)
         self.worst.merge(other.worst)
-        for node, theirs_ in zip(self.slopes, other.slopes, strict=True):
-            node[0] += theirs_[0]
-            node[1] += theirs_[1]
+        self.slopes = [first + second for first, second in zip(self.slopes, other.slopes, strict=True)]
         self.positions.merge(other.positions)
         for side, bins in other.calibration.items():
             self.calibration[side].merge(bins)
@@ -247,7 +248,7 @@ class KLAccumulator:
             "infinite_rows": self.infinite_rows,
             "summaries": {name: summary.state() for name, summary in self.summaries.items()},
             "worst": self.worst.state(),
-            "slopes": [[hex(first), hex(second)] for first, second in self.slopes],
+            "slopes": [hex(slope) for slope in self.slopes],
             "positions": self.positions.state(),
             "calibration": {side: bins.state() for side, bins in self.calibration.items()},
         }
@@ -270,7 +271,7 @@ class KLAccumulator:
             loaded.infinite_rows = [int(row) for row in state["infinite_rows"]]
             loaded.summaries = {str(name): Summary.from_state(part) for name, part in state["summaries"].items()}
             loaded.worst = WorstRows.from_state(loaded.worst_rows, state["worst"])
-            loaded.slopes = [[int(first, 16), int(second, 16)] for first, second in state["slopes"]]
+            loaded.slopes = [int(slope, 16) for slope in state["slopes"]]
             loaded.positions = Bins.from_state(state["positions"])
             loaded.calibration = {side: Bins.from_state(state["calibration"][side]) for side in ("base", "other")}
         except (KeyError, TypeError, ValueError, AttributeError) as error:

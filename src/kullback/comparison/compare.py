@@ -18,6 +18,8 @@ from kullback.comparison.page import names_checked
 from kullback.comparison.readers import FILE_ENDINGS, Rows, TensorRows, open_rows, row_count
 from kullback.comparison.result import Comparison, comparison_of
 from kullback.comparison.summary import Summary
+from kullback.comparison.teacher_rows import TeacherRows, is_teacher
+from kullback.comparison.teacher_rows import note as teacher_note
 from kullback.tensors.align import align as align_views
 from kullback.tensors.views import Counts, Logits, LogProbs, Probs, View
 
@@ -30,9 +32,9 @@ KINDS: dict[str, Callable[[Tensor], View]] = {
     "probs": Probs,
     "counts": Counts,
 }
-_CHUNK_BYTES = 1 << 24
-# The temperature takes many passes over a row, so it looks at this many numbers and no more than 64 rows.
-_TEMPERATURE_NUMBERS, _TEMPERATURE_ROWS = 1 << 19, 64
+_CHUNK_BYTES = 1 << 26
+# The temperature takes many passes over a row, so it looks at one row in so many, and at 4 to 64 rows in all.
+_TEMPERATURE_SHARE, _MIN_TEMPERATURE_ROWS, _MAX_TEMPERATURE_ROWS = 512, 4, 64
 _MAX_BLOCK_ROWS = 512
 
 
@@ -90,6 +92,8 @@ class Job:
         place = (torch.arange(start, stop) % self.block_rows).double() / self.block_rows if inside else None
         for accumulator, other in zip(self.accumulators, self.others, strict=True):
             p, q = base, other.read(start, stop)
+            if isinstance(self.base.rows, TeacherRows):
+                q = self.base.rows.merged(q, start, stop)
             if self.align is not None:
                 p, q = align_views(p, q, how=self.align)
             accumulator.update(
@@ -108,12 +112,14 @@ class Job:
         """The statistics so far."""
         known = [other.rows.name for other in self.others]
         paired = [(known[a], known[b], summary) for (a, b), summary in self.paired.items()]
+        teacher = self.base.rows if isinstance(self.base.rows, TeacherRows) else None
         return comparison_of(
             list(zip(known, self.accumulators, strict=True)),
             base=self.base.rows.name,
             paired=paired,
+            class_of=None if teacher is None else teacher.class_of_slot,
             labels=names,
-            notes=notes,
+            notes=notes if teacher is None else [*notes, teacher_note(teacher)],
             complete=self.next_row >= self.stop,
         )
 
@@ -141,7 +147,8 @@ def compare(
 
     Args:
         base: `Logits`, `LogProbs`, `Probs` or `Counts`; or a file: .npy, .npz, .safetensors (`file.safetensors:name`
-            for one of several tensors), the index of a sharded one, or llama.cpp's logits file.
+            for one of several tensors), the index of a sharded one, llama.cpp's logits file, or the folder of a
+            `kullback.losses.TeacherWriter`.
         other: The same, or a list of them: then differences between them are reported, too.
         kind: What the numbers of files are: "logits", "log-probs", "probs" or "counts".
         other_kind: The same of the others, if it differs.
@@ -184,19 +191,19 @@ def compare(
     return job.result(known)
 
 
-def run(job: Job, *, follow: Callable[[range], Iterable[int]] = iter, each: Callable[[], None] | None = None) -> None:
+def run(job: Job, *, follow: Callable[[range], Iterable[int]] = iter, each: Callable[[], bool] | None = None) -> None:
     """Compare all rows that are left, chunk by chunk.
 
     Args:
         job: What to compare.
         follow: Shows the progress of the chunks.
-        each: Called after each chunk.
+        each: Called after each chunk; True ends the comparison.
     """
     step = job.chunk_rows()
     for start in follow(range(job.next_row, job.stop, step)):
         job.take(start, min(start + step, job.stop))
-        if each is not None:
-            each()
+        if each is not None and each():
+            return
 
 
 def prepare(
@@ -231,8 +238,12 @@ def prepare(
         block_rows = lead[-1] if len(lead) > 1 else min(max(total // 20, 1), _MAX_BLOCK_ROWS)
     if labels is None:
         labels = getattr(first.rows, "labels", None)
-    sampled = min(max(_TEMPERATURE_NUMBERS // max(first.rows.shape[-1], 1), 4), _TEMPERATURE_ROWS)
+    # Short rows cost little, so that more of them are looked at.
+    share = min(max(first.rows.shape[-1] // 256, 1), _TEMPERATURE_SHARE)
+    sampled = min(max(count // share, _MIN_TEMPERATURE_ROWS), _MAX_TEMPERATURE_ROWS)
     every = max(-(-count // sampled), 1) if set(measures) != {"kl"} else 0
+    if isinstance(first.rows, TeacherRows):  # all others together are one class, which no temperature describes
+        every = 0
     accumulators = [
         KLAccumulator(
             measures=measures, top_k=top_k, block_rows=max(block_rows, 1), worst=worst, temperature_every=every
@@ -260,6 +271,16 @@ def open_side(source: Source, kind: str | None, role: str) -> Side:
         tensor = source.tensor.detach().movedim(source.dim, -1) if source.tensor.dim() else source.tensor.reshape(1)
         shaped = tensor if tensor.dim() > 1 else tensor.reshape(1, -1)
         return Side(TensorRows(role, shaped), lambda rows: source.with_tensor(rows, dim=-1))
+    if is_teacher(source):
+        if role != "base":
+            raise InputValueError(
+                explain_problem(
+                    "A teacher of top classes is compared as the base: it does not say what the others hold.",
+                    got=f"{source} as {role}",
+                    instead="the teacher first, then files of whole rows",
+                )
+            )
+        return Side(TeacherRows(cast(str, source)), Logits)
     if hasattr(source, "read") and hasattr(source, "labels"):  # logits that a model computes
         return Side(cast(Rows, source), Logits)
     if not isinstance(source, str | Path):

@@ -36,13 +36,14 @@ def join_ranks() -> None:
     dist.init_process_group("gloo", timeout=_TIMEOUT)
 
 
-def merge_ranks(job: Job, rank: int, size: int) -> None:
-    """Give rank 0 the rows of all: its job is then whole.
+def merge_ranks(job: Job, rank: int, size: int, interrupted: bool) -> bool:
+    """Give rank 0 the rows of all; whether any process was interrupted, so that rows are missing.
 
     Raises:
         UnavailableError: If a process died.
     """
     state = {
+        "interrupted": interrupted,
         "accumulators": [accumulator.state_dict() for accumulator in job.accumulators],
         "paired": [summary.state() for summary in job.paired.values()],
     }
@@ -53,16 +54,19 @@ def merge_ranks(job: Job, rank: int, size: int) -> None:
             f"A process of this comparison died, so rows are missing and no report is written ({error})."
         ) from error
     if rank:
-        return
+        return interrupted
     for other in gathered[1:]:
         read = json.loads(other)
+        interrupted = interrupted or bool(read["interrupted"])
         for accumulator, saved in zip(job.accumulators, read["accumulators"], strict=True):
             part = KLAccumulator()
             part.load_state_dict(saved)
             accumulator.merge(part)
         for summary, saved in zip(job.paired.values(), read["paired"], strict=True):
             summary.merge(Summary.from_state(saved))
-    job.next_row = job.stop = job.count
+    job.stop = job.count
+    job.next_row = 0 if interrupted else job.count
+    return interrupted
 
 
 def _gather(content: bytes, rank: int, size: int) -> list[bytes]:

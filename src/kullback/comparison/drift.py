@@ -8,25 +8,24 @@ the folklore limit of 0.25 would call pure chance a major shift.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from kullback._core.errors import InputValueError, explain_problem
 from kullback.api.js import js
 from kullback.api.kl import kl
-from kullback.comparison.tables import read_table
+from kullback.comparison.column_counts import ColumnCounts, count_columns
+from kullback.comparison.tables import open_table
+from kullback.estimators.auto import estimate_kl
 from kullback.report.page import Cell, Figure, Finding, Page, Section, Series, Severity, Table
-from kullback.tensors.views import Counts
+from kullback.tensors.views import Counts, Samples
 
 _SMOOTHING = 0.5  # Jeffreys' prior: added to every bin, and normalised again
-_MAX_CATEGORIES = 1000
 _MAX_SHOWN = 8
 
 
@@ -50,6 +49,7 @@ class ColumnDrift:
         unseen_share: Their share of the other.
         edges: Labels of the bins.
         shares: Shares of base and other in the bins.
+        neighbour_kl: KL(base ‖ other) by nearest neighbours with its 95 % interval, if it was asked for.
     """
 
     name: str
@@ -67,6 +67,7 @@ class ColumnDrift:
     unseen_share: float
     edges: Sequence[str]
     shares: tuple[Sequence[float], Sequence[float]]
+    neighbour_kl: tuple[float, float, float] | None = None
 
     @property
     def drifted(self) -> bool:
@@ -114,6 +115,10 @@ class Drift:
             for c in ordered
         ]
         heads = ["column", "", "PSI", "threshold", "PSI corrected", "KL", "JS", "p-value", "bins"]
+        if any(c.neighbour_kl for c in ordered):
+            heads.append("KL by neighbours")
+            for row, c in zip(rows, ordered, strict=True):
+                row.append("{:.4g} ({:.3g} to {:.3g})".format(*c.neighbour_kl) if c.neighbour_kl else None)
         note = (
             f"thresholds at {100 * self.confidence:g} % for all columns together, from the numbers of rows; "
             "KL and JS in nats, less their mean without drift"
@@ -158,6 +163,7 @@ def compare_tables(
     bins: int = 10,
     confidence: float = 0.95,
     limit: int | None = None,
+    neighbours: bool = False,
 ) -> Drift:
     """Compare two tables column by column: PSI, KL and Jensen-Shannon with thresholds from the sample sizes.
 
@@ -172,6 +178,10 @@ def compare_tables(
         bins: Quantile bins of numbers.
         confidence: Of the thresholds, for all columns together (Bonferroni).
         limit: Read only so many rows.
+        neighbours: Estimate KL of numbers by nearest neighbours, too: it sees changes inside a bin, and takes no bins.
+
+    Files are read in chunks, twice: memory does not grow with their rows. Edges of bins come from up to 65,536 values
+    of the base that are spread over the file; counts are of all rows.
 
     Example:
         >>> import torch
@@ -187,7 +197,8 @@ def compare_tables(
                 "There are at least 2 bins, and the confidence is between 0 and 1.", got=f"{bins}, {confidence}"
             )
         )
-    first, second = read_table(base, limit), read_table(other, limit)
+    tables = [open_table(given, limit) for given in (base, other)]
+    first, second = (list(table.names) for table in tables)
     shared = [name for name in first if name in second]
     wanted = shared if columns is None else list(columns)
     absent = [name for name in wanted if name not in shared]
@@ -201,9 +212,10 @@ def compare_tables(
         )
     findings = list(_column_findings(first, second)) if columns is None else []
     level = 1 - (1 - confidence) / len(wanted)
+    counted = count_columns(tables[0], tables[1], wanted, bins)
     found = []
     for name in wanted:
-        one = _column(name, first[name], second[name], bins, level)
+        one = _column(name, counted[name], level, neighbours)
         if one is None:
             findings.append(Finding("no-values", "error", f"Column {name} holds no values in base or other."))
             continue
@@ -233,23 +245,13 @@ def chi2_quantile(share: float, degrees: int) -> float:
     return (low + high) / 2
 
 
-def _column(name: str, base: np.ndarray, other: np.ndarray, bins: int, level: float) -> ColumnDrift | None:
-    missing = (_missing_share(base), _missing_share(other))
-    base, other = base[~_is_missing(base)], other[~_is_missing(other)]
-    n, m = len(base), len(other)
-    if not n or not m:
+def _column(name: str, counted: ColumnCounts, level: float, neighbours: bool) -> ColumnDrift | None:
+    n, rows = counted.rows
+    if not n or not rows:
         return None
-    numbers = not any(side.dtype.hasobject for side in (base, other))
-    if numbers and len(np.unique(base)) > bins:
-        kind, labels, (a, e), unseen = "numbers", *_binned(base, other, bins)
-    else:
-        kind, labels, (a, e), unseen = "categories", *_categories(base, other)
-    size = len(labels)
-    outside = sum(unseen.values())
-    if kind == "categories":
-        m -= outside
-    m = max(m, 1)
-    p, q = (Counts(torch.as_tensor(side), smoothing=_SMOOTHING) for side in (a, e))
+    size, outside = len(counted.labels), sum(counted.unseen.values())
+    m = max(rows - outside if counted.kind == "categories" else rows, 1)
+    p, q = (Counts(torch.as_tensor(side), smoothing=_SMOOTHING) for side in counted.counts)
     forward, backward, shannon = float(kl(p, q)), float(kl(q, p)), float(js(p, q))
     spread, degrees = 1 / n + 1 / m, size - 1
     raw = forward + backward
@@ -258,65 +260,32 @@ def _column(name: str, base: np.ndarray, other: np.ndarray, bins: int, level: fl
         if degrees
         else 1.0
     )
+    near = None
+    if neighbours and counted.kind == "numbers":
+        estimate = estimate_kl(*(Samples(torch.as_tensor(side)) for side in counted.samples))
+        near = (estimate.value, estimate.low, estimate.high)
+    shares = [(side / max(side.sum(), 1)).tolist() for side in counted.counts]
     return ColumnDrift(
         name=name,
-        kind=kind,
+        kind=counted.kind,
         bins=size,
-        rows=(n, len(other)),
+        rows=counted.rows,
         psi=max(raw - degrees * spread, 0.0),
         kl=max(forward - degrees * spread / 2, 0.0),
         js=max(shannon - degrees * spread / 8, 0.0),
         raw_psi=raw,
         threshold=chi2_quantile(level, degrees) * spread if degrees else math.inf,
         p_value=chance,
-        missing=missing,
-        unseen=dict(sorted(unseen.items(), key=lambda item: -item[1])[:_MAX_SHOWN]),
-        unseen_share=outside / len(other),
-        edges=labels,
-        shares=((a / max(a.sum(), 1)).tolist(), (e / max(e.sum(), 1)).tolist()),
+        missing=counted.missing,
+        unseen=dict(sorted(counted.unseen.items(), key=lambda item: -item[1])[:_MAX_SHOWN]),
+        unseen_share=outside / rows,
+        edges=counted.labels,
+        shares=(shares[0], shares[1]),
+        neighbour_kl=near,
     )
 
 
-def _binned(
-    base: np.ndarray, other: np.ndarray, bins: int
-) -> tuple[list[str], tuple[np.ndarray, np.ndarray], dict[str, int]]:
-    """Counts in bins that hold equal shares of the base; the outer bins are open."""
-    edges = np.unique(np.quantile(base, np.linspace(0, 1, bins + 1)[1:-1]))
-    counts = [
-        np.bincount(np.searchsorted(edges, side, side="right"), minlength=len(edges) + 1) for side in (base, other)
-    ]
-    text = [f"{edge:.4g}" for edge in edges]
-    labels = [f"< {text[0]}", *(f"{a} to {b}" for a, b in itertools.pairwise(text)), f"≥ {text[-1]}"]
-    below, above = int((other < base.min()).sum()), int((other > base.max()).sum())
-    outside = {"below the smallest of base": below, "above the largest of base": above}
-    return labels, (counts[0], counts[1]), {words: number for words, number in outside.items() if number}
-
-
-def _categories(base: np.ndarray, other: np.ndarray) -> tuple[list[str], tuple[np.ndarray, np.ndarray], dict[str, int]]:
-    """Counts of the base's categories, and of those that only the other has."""
-    as_text = [[_text(value) for value in side] for side in (base, other)]
-    tables = [dict(zip(*np.unique(side, return_counts=True), strict=True)) for side in as_text]
-    labels = sorted(tables[0], key=lambda name: -int(tables[0][name]))
-    if len(labels) > _MAX_CATEGORIES:
-        labels = labels[:_MAX_CATEGORIES]
-    unseen = {str(name): int(number) for name, number in tables[1].items() if name not in tables[0]}
-    counts = [np.array([int(table.get(name, 0)) for name in labels]) for table in tables]
-    return [str(name) for name in labels], (counts[0], counts[1]), unseen
-
-
-def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _is_missing(values: np.ndarray) -> np.ndarray:
-    return np.array([v is None for v in values], dtype=bool) if values.dtype == object else ~np.isfinite(values)
-
-
-def _missing_share(values: np.ndarray) -> float:
-    return float(_is_missing(values).mean()) if len(values) else 0.0
-
-
-def _column_findings(first: dict[str, np.ndarray], second: dict[str, np.ndarray]) -> list[Finding]:
+def _column_findings(first: Sequence[str], second: Sequence[str]) -> list[Finding]:
     found = []
     for words, names in (
         ("only the base has", [n for n in first if n not in second]),

@@ -9,10 +9,14 @@ import torch
 from torch import Tensor
 
 from kullback._core.errors import InputTypeError, InputValueError, explain_problem
+from kullback._core.validation import check_rows, sum_tolerance
+from kullback.api.entropy import cross_entropy
 from kullback.api.js import js
 from kullback.api.kl import kl
+from kullback.api.total_variation import total_variation
 from kullback.diagnose.rows import contributions, log_probabilities
-from kullback.tensors.views import Counts, Probs, View
+from kullback.kernels.measure_rows import RowMeasures, native_measures
+from kullback.tensors.views import Counts, Logits, Probs, View
 
 DIVERGENCES = ("kl", "reverse_kl", "js", "total_variation")
 AGREEMENT = ("top1", "topk_overlap")
@@ -66,86 +70,116 @@ def unusable_rows(view: View) -> Tensor:
     return bad | (rows == nothing).all(-1)
 
 
-def usable(p: View, q: View) -> tuple[Tensor | None, Tensor]:
-    """Which rows can be compared, None if all can; and KL(p ‖ q) of all rows, 0 where they cannot.
+class Measured(NamedTuple):
+    """What is known of a chunk of rows.
+
+    Attributes:
+        found: One float64 number per row for each measure.
+        log_sums: Logarithms of the sums of the weights of p and of q.
+        tops: The most probable classes of p and of q, (rows, k); -1 where fewer have any weight.
+    """
+
+    found: dict[str, Tensor]
+    log_sums: tuple[Tensor, Tensor]
+    tops: tuple[Tensor, Tensor]
+
+
+def measure_rows(p: View, q: View, wanted: tuple[str, ...], top_k: int, *, labelled: bool) -> Measured:
+    """Measure all rows; `labelled` also asks for what `label_measures` needs.
 
     Raises:
-        InputValueError: If rows that are finite are not what the view says.
+        InputValueError: If a row is not what its view says.
     """
-    try:
-        return None, kl(p, q, validate="sync")
-    except InputValueError:
-        good = ~(unusable_rows(p) | unusable_rows(q))
-        return good, kl(p, q, mask=good, validate="sync")  # names what else is wrong
+    if wanted == ("kl",) and not labelled:
+        nothing = torch.empty(0)
+        return Measured({"kl": kl(p, q, validate="sync").double().cpu()}, (nothing, nothing), (nothing, nothing))
+    classes = p.tensor.shape[-1]
+    top = min(top_k, classes) if "topk_overlap" in wanted else 1
+    tolerances = [sum_tolerance(v.kind, classes, v.tensor.dtype) for v in (p, q)]
+
+    def check() -> None:
+        for name, view in (("p", p), ("q", q)):
+            check_rows(view.tensor, view.kind, name, "sync", smoothing=view.encoding.smoothing)
+
+    rows = native_measures((p.tensor, q.tensor), (p.encoding, q.encoding), top, tolerances, check)
+    if rows is None:
+        rows = _measures_by_torch(p, q, top)
+    found = {name: getattr(rows, name) for name in DIVERGENCES}
+    found["top1"] = (rows.tops[0][:, 0] == rows.tops[1][:, 0]).double()
+    found["topk_overlap"] = _overlap(*rows.tops)
+    return Measured({name: found[name] for name in wanted}, rows.log_sums, rows.tops)
 
 
-def row_measures(p: View, q: View, forward: Tensor, wanted: tuple[str, ...], top_k: int) -> dict[str, Tensor]:
-    """One float64 number per row for each measure; the rows must be usable, and `forward` is their KL(p ‖ q)."""
-    found: dict[str, Tensor] = {"kl": forward}
-    if "reverse_kl" in wanted:
-        found["reverse_kl"] = kl(q, p, validate=False)
-    if "js" in wanted:
-        found["js"] = js(p, q, validate=False)
-    if "total_variation" in wanted:
-        found["total_variation"] = _total_variation(p, q)
-    if "topk_overlap" in wanted:
-        first, second = (v.tensor.topk(min(top_k, v.tensor.shape[-1]), dim=-1).indices for v in (p, q))
-        shared = (first.unsqueeze(-1) == second.unsqueeze(-2)).any(-1).sum(-1)
-        found["topk_overlap"] = shared / first.shape[-1]
-    if "top1" in wanted:
-        found["top1"] = p.tensor.argmax(-1) == q.tensor.argmax(-1)
-    return {name: found[name].double().cpu() for name in wanted}
+def _measures_by_torch(p: View, q: View, top: int) -> RowMeasures:
+    """The same where native code does not serve, one function after the other."""
+    values = [
+        kl(p, q, validate="sync"),
+        kl(q, p, validate=False),
+        js(p, q, validate=False),
+        total_variation(p, q, validate=False),
+    ]
+    sums, tops = [], []
+    for view in (p, q):
+        logs = log_weights(view, view.tensor)
+        sums.append(logs.logsumexp(-1).cpu())
+        best = logs.topk(top, dim=-1)
+        tops.append(best.indices.masked_fill(best.values == -math.inf, -1).cpu())
+    kl_, reverse, shannon, variation = (value.double().cpu() for value in values)
+    return RowMeasures(kl_, reverse, shannon, variation, (sums[0], sums[1]), (tops[0], tops[1]))
 
 
-def _total_variation(p: View, q: View) -> Tensor:
-    """½ Σ|p − q| as ½ Σ max(p, q)(1 − e^-|d|) with d = log p − log q, which keeps its digits where p ≈ q."""
-    log_p, log_q = _log_rows(p), _log_rows(q)
-    higher = torch.maximum(log_p, log_q)
-    gap = (torch.minimum(log_p, log_q) - higher).nan_to_num_(nan=0.0, neginf=-math.inf)
-    return higher.exp_().mul_(gap.expm1_()).sum(-1).mul_(-0.5).clamp_(0.0, 1.0)
+def _overlap(first: Tensor, second: Tensor) -> Tensor:
+    """Share of the top classes that both sides have; classes without any weight do not count."""
+    shared = ((first.unsqueeze(-1) == second.unsqueeze(-2)) & (first >= 0).unsqueeze(-1)).any(-1).sum(-1)
+    return shared.double() / torch.maximum((first >= 0).sum(-1), (second >= 0).sum(-1)).clamp_(min=1)
 
 
-def _log_rows(view: View) -> Tensor:
-    """Normalised log-probabilities in float32, or float64 where the rows have it."""
-    rows = view.tensor if view.tensor.dtype == torch.float64 else view.tensor.float()
+def log_weights(view: View, weights: Tensor) -> Tensor:
+    """Logarithms of weights of a view in float64, not normalised."""
+    weights = weights.double()
     if isinstance(view, Counts):
-        rows = rows + view.smoothing
-    if isinstance(view, Counts | Probs):
-        return rows.log() - rows.sum(-1, keepdim=True).log()
-    return rows.log_softmax(-1)
+        weights = weights + view.smoothing
+    return weights.log() if isinstance(view, Counts | Probs) else weights
 
 
-def label_measures(p: View, q: View, labels: Tensor) -> dict[str, Tensor]:
-    """Negative log-probability of the labels under both, and the difference; top-1 confidence and hits beside it."""
+def label_measures(p: View, q: View, labels: Tensor, measured: Measured) -> dict[str, Tensor]:
+    """Negative log-probability of the labels under both, and the difference."""
     at = labels.long().unsqueeze(-1)
-    base, other = (-_log_rows(v).gather(-1, at).squeeze(-1).double() for v in (p, q))
+    base, other = (
+        (total - log_weights(view, view.tensor.gather(-1, at.to(view.tensor.device))).squeeze(-1).cpu()).clamp(min=0)
+        for view, total in zip((p, q), measured.log_sums, strict=True)
+    )
     difference = torch.where(base == other, 0.0, other - base)
     return {"nll_base": base, "nll_other": other, "nll_difference": difference}
 
 
-def confidence(view: View, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """The largest probability of each row, and whether its class is the label."""
-    top = _log_rows(view).max(-1)
-    return top.values.double().exp(), top.indices == labels
+def confidences(p: View, q: View, labels: Tensor, measured: Measured) -> list[tuple[Tensor, Tensor]]:
+    """The largest probability of each row and whether its class is the label, for p and for q."""
+    found = []
+    for view, total, tops in zip((p, q), measured.log_sums, measured.tops, strict=True):
+        best = tops[:, :1].clamp(min=0)
+        largest = log_weights(view, view.tensor.gather(-1, best.to(view.tensor.device))).squeeze(-1).cpu()
+        found.append(((largest - total).exp().clamp(max=1.0), best.squeeze(-1) == labels))
+    return found
 
 
 def temperature_slopes(p: View, q: View) -> Tensor:
-    """First and second derivative in β of Σ_rows KL(p ‖ q^β / Z), at each of `INVERSE_TEMPERATURES`: (nodes, 2).
+    """Derivative of KL(p ‖ q^β / Z) in β at each of `INVERSE_TEMPERATURES`: (nodes, rows), 0 for rows without any.
 
-    The derivative is E_{q^β}[log q] − E_p[log q], the second the variance of log q under q^β.
+    It is E_{q^β}[log q] − E_p[log q], a difference of two cross-entropies; p counts where q has any weight.
     """
-    log_p, log_q = log_probabilities(p, p.tensor), log_probabilities(q, q.tensor)
-    inside = log_q > -math.inf
-    values = torch.where(inside, log_q, 0.0)
-    weight = torch.where(inside, log_p, -math.inf).softmax(-1)
-    target = (weight * values).sum(-1)
-    found = []
-    for power in INVERSE_TEMPERATURES:
-        share = torch.where(inside, power * log_q, -math.inf).softmax(-1)
-        mean = (share * values).sum(-1)
-        spread = (share * (values - mean.unsqueeze(-1)).square()).sum(-1)
-        found.append(torch.stack([mean - target, spread]).nan_to_num().sum(-1))
-    return torch.stack(found)
+    log_q = log_weights(q, q.tensor).float()
+    log_p = log_weights(p, p.tensor).float().masked_fill(log_q == -math.inf, -math.inf)
+    usable = (log_p > -math.inf).any(-1)
+    log_p, log_q = log_p[usable], log_q[usable]
+    found = torch.zeros(len(INVERSE_TEMPERATURES), len(usable), dtype=torch.float64)
+    if not len(log_p):
+        return found
+    target = cross_entropy(Logits(log_p), Logits(log_q), validate=False)
+    for node, power in enumerate(INVERSE_TEMPERATURES):
+        slope = target - cross_entropy(Logits(power * log_q), Logits(log_q), validate=False)
+        found[node, usable.cpu()] = slope.double().cpu().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+    return found
 
 
 def top_terms(p: View, q: View, row: int, number: int) -> list[Term]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from kullback.comparison.result import Comparison, OtherResult
+from kullback.comparison.teacher_rows import ALL_OTHERS
 from kullback.diagnose.labels import Names
 from kullback.report.page import Cell, Figure, Page, Part, Section, Series, Table
 
@@ -133,10 +134,13 @@ def _worst(c: Comparison, other: OtherResult) -> list[Part]:
     rows: list[list[Cell]] = []
     for worst in other.worst:
         terms = worst.terms[:_MAX_TERMS]
-        shown = zip(names.of([term.class_index for term in terms]), terms, strict=True)
-        most = "; ".join(f"{name}: {_short(term.p)} → {_short(term.q)}" for name, term in shown)
+        most = "; ".join(f"{_name(names, t.class_index)}: {_short(t.p)} → {_short(t.q)}" for t in terms)
         rows.append([worst.row, worst.kl, most])
     return [Table(["row", "KL(base ‖ other)", "classes that add most: p of base → of other"], rows)]
+
+
+def _name(names: Names, class_index: int) -> str:
+    return "all others" if class_index == ALL_OTHERS else names.of([class_index])[0]
 
 
 def _short(value: float) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from kullback.comparison.accumulator import KLAccumulator
 from kullback.comparison.findings import find
@@ -293,25 +295,32 @@ def comparison_of(
     *,
     base: str,
     paired: Sequence[tuple[str, str, Summary]] = (),
+    class_of: Callable[[int, int], int] | None = None,
     **rest: Any,
 ) -> Comparison:
-    """The comparison that accumulators hold, one for each other."""
-    results = [_result(name, accumulator) for name, accumulator in accumulators]
+    """The comparison that accumulators hold, one for each other; `class_of` gives the class of a row's column."""
+    results = [_result(name, accumulator, class_of) for name, accumulator in accumulators]
     differences = [PairedDifference(first, second, measure_of(summary)) for first, second, summary in paired]
     return Comparison(base, results, differences, **rest)
 
 
-def _result(name: str, accumulator: KLAccumulator) -> OtherResult:
+def _result(name: str, accumulator: KLAccumulator, class_of: Callable[[int, int], int] | None) -> OtherResult:
     summaries = accumulator.summaries or {measure: Summary() for measure in accumulator.measures}
     measures = {key: measure_of(summary, shares=key == "top1") for key, summary in summaries.items()}
     temperature = best_temperature(accumulator)
+    worst = accumulator.worst.settled()
+    if class_of is not None:
+        worst = [
+            row._replace(terms=[t._replace(class_index=class_of(row.row, t.class_index)) for t in row.terms])
+            for row in worst
+        ]
     return OtherResult(
         name=name,
         rows=accumulator.rows,
         classes=accumulator.classes,
         measures=measures,
         temperature=temperature,
-        worst=accumulator.worst.settled(),
+        worst=worst,
         findings=find(accumulator, temperature),
         top_k=min(accumulator.top_k, accumulator.classes or accumulator.top_k),
         histogram=_histogram(summaries["kl"]),
@@ -324,30 +333,19 @@ def best_temperature(accumulator: KLAccumulator) -> float | None:
     """T at which KL(p ‖ softmax(log q / T)) is smallest over the sampled rows: the root of its derivative in 1/T."""
     if not accumulator.slope_rows:
         return None
-    nodes: tuple[float, ...] = INVERSE_TEMPERATURES
-    slopes = [exact_to_float(first) for first, _ in accumulator.slopes]
-    curves = [exact_to_float(second) for _, second in accumulator.slopes]
+    slopes = np.array([exact_to_float(slope) for slope in accumulator.slopes])
     if slopes[0] >= 0 or slopes[-1] <= 0:  # rows without any preference, or a temperature beyond the range
         return None
-    at = next(number for number, slope in enumerate(slopes) if slope >= 0)
-    if slopes[at] == 0:
-        return 1.0 / nodes[at]
-    low, high, width = nodes[at - 1], nodes[at], nodes[at] - nodes[at - 1]
-
-    def slope(share: float) -> float:  # the cubic with these slopes and curvatures at both ends
-        found: float = (
-            (1 + 2 * share) * (1 - share) ** 2 * slopes[at - 1]
-            + share * (1 - share) ** 2 * width * curves[at - 1]
-            + share**2 * (3 - 2 * share) * slopes[at]
-            + share**2 * (share - 1) * width * curves[at]
-        )
-        return found
-
-    left, right = 0.0, 1.0
+    # The cubic in log β through the four nodes around the root.
+    first = min(max(int(np.argmax(slopes >= 0)) - 2, 0), len(slopes) - 4)
+    nodes = np.log(INVERSE_TEMPERATURES)[first : first + 4]
+    cubic = np.polynomial.Polynomial.fit(nodes, slopes[first : first + 4], 3)
+    at = int(np.argmax(slopes >= 0)) - first
+    low, high = nodes[at - 1], nodes[at]
     for _ in range(60):
-        middle = (left + right) / 2
-        left, right = (middle, right) if slope(middle) < 0 else (left, middle)
-    return 1.0 / (low + (high - low) * (left + right) / 2)
+        middle = (low + high) / 2
+        low, high = (middle, high) if cubic(middle) < 0 else (low, middle)
+    return float(np.exp(-(low + high) / 2))
 
 
 def _histogram(summary: Summary) -> list[tuple[float, int]]:

@@ -11,6 +11,7 @@ from kullback.comparison.measures import Term, top_terms
 from kullback.tensors.views import View
 
 _MAX_TERMS = 8
+_MAX_PENDING_BYTES = 1 << 26
 
 
 class WorstRow(NamedTuple):
@@ -45,6 +46,8 @@ class WorstRows:
         for dropped in self.rows[self.number :]:
             self.pending.pop(dropped.row, None)
         del self.rows[self.number :]
+        if views is not None and len(self.pending) * sum(v.tensor.nbytes for v in views) > _MAX_PENDING_BYTES:
+            self.settled()
 
     def settled(self) -> list[WorstRow]:
         """The rows with their terms."""
