@@ -191,11 +191,15 @@ def _tables(  # noqa: PLR0917
     plot: Path | None,
     width: int | None,
 ) -> int:
-    """Drift of tables, one other at a time."""
+    """Drift of tables, one other at a time; with several others each has its own FILE-1, FILE-2."""
     from kullback.comparison.drift import compare_tables
 
     status = OK
-    for other in others:
+    for number, other in enumerate(others, 1):
+        own = [
+            path if path is None or len(others) == 1 else path.with_stem(f"{path.stem}-{number}")
+            for path in (html, plot)
+        ]
         result = compare_tables(
             base,
             other,
@@ -204,7 +208,7 @@ def _tables(  # noqa: PLR0917
             limit=limit,
             neighbours=neighbours,
         )
-        emit(result.page, result.to_dict, json=json, html=html, plot=plot, width=width)
+        emit(result.page, result.to_dict, json=json, html=own[0], plot=own[1], width=width)
         largest = {"kl": {**result.to_dict()["largest"], "mean": result.to_dict()["largest"]["kl"]}, "name": other}
         status = max(status, judge({"others": [largest]}, parse_limits(fail_over)))
     return status

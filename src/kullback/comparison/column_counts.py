@@ -176,4 +176,5 @@ class _Categories:
 def _is_missing(values: np.ndarray) -> np.ndarray:
     if values.dtype == object:
         return np.array([value is None for value in values], dtype=bool)
-    return ~np.isfinite(values)
+    finite: np.ndarray = np.isfinite(values)
+    return ~finite

@@ -152,7 +152,7 @@ def _open_parquet(path: Path, limit: int | None) -> TableSource:
     return TableSource(names, chunks)
 
 
-def column_values(values: Sequence[Any], *, as_text: bool = False) -> np.ndarray:
+def column_values(values: Any, *, as_text: bool = False) -> np.ndarray:
     """Float64 with NaN where missing if every value is a number (and no text is wanted), else text and None."""
     if isinstance(values, np.ndarray) and values.dtype == np.float64 and not as_text:
         return values
