@@ -11,14 +11,19 @@ from kullback.fit.targets import Points
 
 _NEEDS_POSITIVE = ("Chi2", "FisherSnedecor", "Gamma", "InverseGamma", "LogNormal", "Pareto", "Weibull")
 _NEEDS_INSIDE = ("Beta", "Dirichlet", "Kumaraswamy", "LogisticNormal", "RelaxedBernoulli", "RelaxedOneHotCategorical")
-_WHOLE = ("Binomial", "Categorical", "Geometric", "Multinomial", "NegativeBinomial", "Poisson")
+_WHOLE = ("Binomial", "Categorical", "Geometric", "NegativeBinomial", "Poisson")
 _TWO_VALUES = ("Bernoulli",)
+_ONE_HOT = ("OneHotCategorical", "OneHotCategoricalStraightThrough")
+_SUM_TO_ONE = ("Dirichlet", "LogisticNormal", "RelaxedOneHotCategorical", *_ONE_HOT)
+_SUM_TOLERANCE = 1e-5  # of rows that came from float32
 _AT_LEAST_ZERO = ("Exponential", "HalfCauchy", "HalfNormal")
+_FIXED_ENDS = {"Uniform": ("low", "high"), "Pareto": ("scale", ""), "GeneralizedPareto": ("loc", "")}
 # One value repeated has no most likely member: a scale goes to zero or a concentration to infinity.
 _NEEDS_SPREAD = frozenset(
     {"Beta", "Cauchy", "Dirichlet", "DiagonalNormal", "FisherSnedecor", "Gamma", "GeneralizedPareto", "Gumbel"}
     | {"InverseGamma", "Kumaraswamy", "Laplace", "LogNormal", "LogisticNormal", "LowRankMultivariateNormal"}
-    | {"MultivariateNormal", "Normal", "Pareto", "StudentT", "Uniform", "VonMises", "Weibull"}
+    | {"MultivariateNormal", "Normal", "Pareto", "RelaxedBernoulli", "RelaxedOneHotCategorical", "StudentT"}
+    | {"Uniform", "VonMises", "Weibull"}
 )
 
 
@@ -32,12 +37,11 @@ def check_points(points: Points, family: Family, words: str) -> None:
     wrong = (wrong & used).nonzero()
     if len(wrong):
         at = tuple(wrong[0].tolist())
-        shown = (
-            at[0] if points.batch_shape == () and x.dim() == 2 else tuple(i for i in at if x.dim() == 2 or i != at[1])
-        )
+        shown = at[0] if x.dim() == 2 and points.batch_shape == () else at if x.dim() == 2 else (at[0], *at[2:])
+        count = len(wrong) if x.dim() == 2 else len(wrong[:, 0].unique())
         raise InputValueError(
             explain_problem(
-                f"{len(wrong)} of the {words} are outside the support of {family.name}.",
+                f"{count} of the {words} are outside the support of {family.name}.",
                 got=f"{x[at].item():g} at index {shown}",
                 expected=expected,
                 instead=_other_families(x[at].item()) if family.event_dim == 0 else "",
@@ -49,7 +53,7 @@ def check_points(points: Points, family: Family, words: str) -> None:
 
 def _ends_suffice(points: Points, family: Family) -> bool:
     """Whether the smallest and the largest sample show already that nothing is wrong, without a look at the others."""
-    if points.ends is None or family.name in (*_WHOLE, *_TWO_VALUES, "MultivariateNormal"):
+    if points.ends is None or family.name in (*_WHOLE, *_TWO_VALUES, *_SUM_TO_ONE, "Multinomial", "MultivariateNormal"):
         return False
     if bool(outside_support(family, points.ends)[0].any()):
         return False
@@ -63,10 +67,26 @@ def _is_constant(low: Tensor, high: Tensor) -> Tensor:
 def outside_support(family: Family, x: Tensor) -> tuple[Tensor, str]:
     """Which entries of x no member of the family can produce, and what is expected of them."""
     name = family.name
+    if not family.is_torch_family():
+        return torch.zeros_like(x, dtype=torch.bool), ""
+    low, high = (family.fixed.get(each) for each in _FIXED_ENDS.get(name, ("", "")))
+    if low is not None and bool((x < torch.as_tensor(low)).any()):
+        return x < torch.as_tensor(low), f"numbers from {_FIXED_ENDS[name][0]} = {low}"
+    if high is not None and bool((x >= torch.as_tensor(high)).any()):
+        return x >= torch.as_tensor(high), f"numbers below {_FIXED_ENDS[name][1]} = {high}"
     if name in _NEEDS_POSITIVE:
         return ~(x > 0), "numbers > 0"
     if name in _NEEDS_INSIDE:
-        return ~((x > 0) & (x < 1)), "numbers strictly between 0 and 1"
+        inside = (x > 0) & (x < 1)
+        if name in _SUM_TO_ONE and bool(inside.all()):
+            return _wrong_sums(x), "rows that sum to 1"
+        return ~inside, "numbers strictly between 0 and 1"
+    if name in _ONE_HOT:
+        return ((x != 0) & (x != 1)) | _wrong_sums(x), "rows with a single 1 and otherwise 0"
+    if name == "Multinomial":
+        total = x.sum(-1, keepdim=True)
+        count = torch.as_tensor(family.fixed.get("total_count", total[0, 0])).to(x)
+        return (x < 0) | (x != x.floor()) | (total != count), f"whole numbers >= 0 with the sum {count.item():g}"
     if name in _TWO_VALUES:
         return (x != 0) & (x != 1), "0 or 1"
     if name in _WHOLE:
@@ -79,6 +99,10 @@ def outside_support(family: Family, x: Tensor) -> tuple[Tensor, str]:
     if name == "ContinuousBernoulli":
         return (x < 0) | (x > 1), "numbers from 0 to 1"
     return torch.zeros_like(x, dtype=torch.bool), ""
+
+
+def _wrong_sums(x: Tensor) -> Tensor:
+    return ((x.sum(-1, keepdim=True) - 1).abs() > _SUM_TOLERANCE).expand_as(x)
 
 
 def _other_families(value: float) -> str:

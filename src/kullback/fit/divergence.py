@@ -14,7 +14,7 @@ from kullback.fit.families import Family
 from kullback.fit.gaussian_expectation import expected_log_ratio
 from kullback.fit.log_density import LogTarget, scan
 from kullback.fit.log_prob import log_prob
-from kullback.fit.nodes import is_discrete, log_weighted_points, normal_points, pilot_samples
+from kullback.fit.nodes import MAX_PRODUCT_DIM, is_discrete, log_weighted_points, normal_points, pilot_samples
 from kullback.fit.targets import Points
 from kullback.pairs import kl_method, kl_with_error
 
@@ -42,7 +42,7 @@ def between(p: Distribution, q: Distribution, seed: int) -> Divergence:
             pass
     x = pilot_samples(p, _DRAWS, seed + 1)
     with torch.no_grad():
-        terms = (p.log_prob(x) - q.log_prob(x)).to(torch.float64)
+        terms = (log_prob(p, x) - log_prob(q, x)).to(torch.float64)
     error = terms.std(0) / math.sqrt(_DRAWS)
     return Divergence(terms.mean(0).clamp(min=0.0), error, "Monte Carlo")
 
@@ -106,7 +106,7 @@ def reverse_without_route(
         return (missing + 1e-10) * (1 + value.abs()), "quadrature"
     dim = log_target.event_shape[0]
     with torch.no_grad():
-        if dim <= 3:
+        if dim <= MAX_PRODUCT_DIM:
             z, weight = normal_points(dim, order_factor=0.75)
             other = expected_log_ratio(q, log_target, z, weight)
             return (other - value).abs() + 1e-12, "quadrature"

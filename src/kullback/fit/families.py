@@ -121,6 +121,24 @@ class Family:
                 )
             )
 
+        self._check_fixed()
+
+    def _check_fixed(self) -> None:
+        """Raise if a fixed number is none that the parameter may have."""
+        allowed = {} if isinstance(self.base, str) else getattr(self.base, "arg_constraints", {})
+        for name, value in self.fixed.items():
+            constraint = allowed.get(name) if isinstance(allowed, Mapping) else None
+            if constraint is None or constraints.is_dependent(constraint):  # type: ignore[no-untyped-call]
+                continue
+            if not bool(constraint.check(torch.as_tensor(value)).all()):
+                raise InputValueError(
+                    explain_problem(
+                        f"The parameter {name} of {self.name} cannot have the fixed value.",
+                        got=f"{name}={value}",
+                        expected=f"{name} that satisfies {constraint}",
+                    )
+                )
+
     @property
     def name(self) -> str:
         """The name of the base family."""
@@ -176,7 +194,7 @@ class Family:
             if isinstance(count, Tensor) and (self.name == "Multinomial" or count.numel() == 1):
                 arguments["total_count"] = int(count.reshape(-1)[0])
         if self.name == "LKJCholesky":
-            arguments["dim"] = int(arguments["dim"])
+            arguments["dim"] = int(torch.as_tensor(arguments["dim"]).reshape(-1)[0])
         assert not isinstance(self.base, str)
         return self.base(**arguments, validate_args=validate)
 
@@ -228,8 +246,10 @@ class Coordinates:
             low = parameters.get("low", self.family.fixed.get("low"))
             parameters["high"] = low + parameters["high"]  # type: ignore[operator]
         for name, value in self.constants.items():
-            repeats = point.shape[0] // value.shape[0]
-            parameters[name] = value.repeat(repeats, *([1] * (value.dim() - 1))) if repeats != 1 else value
+            rows = point.shape[0]  # several starts of one target, or some of them
+            repeats = max(rows // value.shape[0], 1)
+            repeated = value.repeat(repeats, *([1] * (value.dim() - 1))) if repeats != 1 else value
+            parameters[name] = repeated[:rows] if len(repeated) > rows else repeated
         return parameters
 
     def construct(self, point: Tensor) -> Distribution:

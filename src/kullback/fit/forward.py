@@ -74,7 +74,7 @@ def project_forward(target: Target, family: Family, search: Search) -> tuple[Fit
         check_points(points, family, target.words)
         points = without_weightless(points)
     else:
-        refuse_support(points, family, target.words)
+        refuse_support(p, points, family, target.words)
     parameters = from_known_moments(p, family, points.batch_shape) if p is not None else None
     exact = parameters is not None or p is None
     bounded = with_ends(p, family, points)
@@ -277,4 +277,4 @@ def certified_objective(p: Distribution, coordinates: Coordinates, start: Tensor
     with torch.no_grad():
         q = coordinates.construct(start)
         method = kl_method(p, q) if forward else kl_method(q, p)
-    return objective if method in ("closed form", "integral", "series", "user", "torch") else None
+    return objective if method in ("closed form", "integral", "series", "user", "torch", "infinite") else None

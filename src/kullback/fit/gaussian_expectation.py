@@ -11,12 +11,13 @@ from torch.distributions import Distribution, Independent, LowRankMultivariateNo
 from kullback.fit.families import Coordinates
 from kullback.fit.log_density import LogTarget
 from kullback.fit.newton import Objective
-from kullback.fit.nodes import normal_points
+from kullback.fit.nodes import MAX_PRODUCT_DIM, normal_points
 
 
-def gaussian_objective(coordinates: Coordinates, log_target: LogTarget) -> Objective:
-    """U ↦ Σ wᵢ (log q(xᵢ) − log f(xᵢ)) with xᵢ = loc + L zᵢ."""
-    z, weight = normal_points(log_target.event_shape[0])
+def gaussian_objective(coordinates: Coordinates, log_target: LogTarget, order_factor: float = 1.0) -> Objective:
+    """U ↦ Σ wᵢ (log q(xᵢ) − log f(xᵢ)) with xᵢ = loc + L zᵢ; above three dimensions with a part of the points."""
+    dim = log_target.event_shape[0]
+    z, weight = normal_points(dim, order_factor=order_factor if dim > MAX_PRODUCT_DIM else 1.0)
 
     def objective(u: Tensor) -> Tensor:
         return expected_log_ratio(coordinates.construct(u), log_target, z, weight)

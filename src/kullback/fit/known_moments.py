@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 from torch.distributions import (
+    Categorical,
     Distribution,
     Independent,
     LowRankMultivariateNormal,
@@ -26,8 +27,8 @@ _BY_VARIANCE = ("Normal", "HalfNormal", "MultivariateNormal", "DiagonalNormal")
 
 def refuse_missing_moments(p: Distribution, family: Family) -> None:
     """Raise if the target lacks a moment that the family needs."""
-    if family.components > 1 or family.name not in (*_BY_MEAN, *_BY_VARIANCE):
-        return
+    if family.components > 1 or family.name not in (*_BY_MEAN, *_BY_VARIANCE) or isinstance(p, Categorical):
+        return  # torch calls the mean of a Categorical NaN, because its classes need not be numbers
     needed = ("mean", "variance") if family.name in _BY_VARIANCE else ("mean",)
     for which in needed:
         try:
@@ -49,7 +50,7 @@ def from_known_moments(p: Distribution, family: Family, batch_shape: torch.Size)
     """Parameters from the mean and the variance that the target itself knows."""
     if family.components > 1 or family.fixed or family.name not in (*_BY_MEAN, *_BY_VARIANCE):
         return None
-    if not family.is_torch_family() or _support_excludes(p, family):
+    if not family.is_torch_family() or _support_excludes(p, family) or isinstance(p, Categorical):
         return None
     size = batch_shape.numel()
     try:
@@ -121,13 +122,23 @@ def with_ends(p: Distribution | None, family: Family, points: Points) -> Family:
             name: torch.as_tensor(end, dtype=torch.float64).expand(points.batch_shape).reshape(size)
             for name, end in zip(names, found, strict=True)
         }
+        if family.name == "Pareto" and not bool((ends["scale"] > 0).all()):
+            raise InputValueError(
+                explain_problem(
+                    "The target reaches down to 0 or below, so KL(target ‖ Pareto) is infinite for every Pareto.",
+                    got=f"{p} with support {support}",
+                    expected="a target over numbers above some positive end",
+                    instead="GeneralizedPareto, LogNormal or InverseGamma",
+                )
+            )
     return Family(family.base, {**ends, **family.fixed}, family.components, family.rank)
 
 
-def refuse_support(points: Points, family: Family, words: str) -> None:
+def refuse_support(p: Distribution, points: Points, family: Family, words: str) -> None:
     """Raise if the target has mass where the family has none."""
+    refuse_flat_support(p, family)
     wrong, expected = outside_support(family, points.x)
-    mass = torch.where(wrong, points.w.detach(), 0.0).sum(0) if wrong.dim() == 2 else points.w.new_zeros(1)
+    mass = torch.where(wrong.flatten(2).any(-1) if wrong.dim() > 2 else wrong, points.w.detach(), 0.0).sum(0)
     if bool((mass > 1e-12).any()):
         raise InputValueError(
             explain_problem(
@@ -136,6 +147,20 @@ def refuse_support(points: Points, family: Family, words: str) -> None:
                 got=f"a probability of {mass.max().item():.3g} outside",
                 expected=f"a target over {expected}",
                 instead='direction="reverse", or a family over all numbers',
+            )
+        )
+
+
+def refuse_flat_support(p: Distribution, family: Family) -> None:
+    """Raise if the target lives on the simplex and the family on the whole space: one gives the other no mass."""
+    if family.is_gaussian and getattr(p, "support", None) is constraints.simplex:
+        raise InputValueError(
+            explain_problem(
+                f"{type(p).__name__} lives on vectors that sum to 1, to which every {family.name} gives the mass 0: KL is "
+                "infinite.",
+                got=f"{p}",
+                expected="a family over the simplex",
+                instead="Dirichlet or LogisticNormal",
             )
         )
 

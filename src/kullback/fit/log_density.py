@@ -19,6 +19,7 @@ from kullback.fit.starts import support_of
 
 _SCAN_POINTS = 4001
 _MODE_STARTS = 32
+_MAX_EDGE_MASS = 0.01
 
 
 @dataclass
@@ -152,13 +153,17 @@ def _inside(family: Family, x: Tensor) -> Tensor:
 def scan(log_target: LogTarget, family: Family) -> tuple[Tensor, Tensor]:
     """Points (n, 1) and log-weights (n, 1) of f over the family's support: a wide search, then a finer one."""
     support: Any = support_of(family) or constraints.real
-    if support.is_discrete:
-        x = torch.arange(_SCAN_POINTS, dtype=torch.float64)[:, None]
-        inside = support.check(x)
-        x = x[inside.flatten()]
-        return x, log_target(x).detach()
-    to_support = biject_to(support)
     place = log_target.place
+    if support.is_discrete:
+        first = 0.0 if place is None else max(float(place.reshape(-1)[0].round()) - _SCAN_POINTS // 2, 0.0)
+        x = first + torch.arange(_SCAN_POINTS, dtype=torch.float64)[:, None]
+        x = x[support.check(x).flatten()]
+        log_w = log_target(x).detach()
+        _refuse_mass_at_the_edge(log_w[:, 0], upper_only=True)
+        return x, log_w
+    if family.name == "VonMises":
+        support = constraints.interval(-math.pi, math.pi)  # type: ignore[no-untyped-call]
+    to_support = biject_to(support)
     centre = torch.zeros((), dtype=torch.float64) if place is None else to_support.inv(place.reshape(-1)[0])
     # From 1e-3 to 1e8 around the centre; on a half-line or an interval the variable is a logarithm already.
     reach = 22.0 if support is constraints.real else 4.5
@@ -168,14 +173,7 @@ def scan(log_target: LogTarget, family: Family) -> tuple[Tensor, Tensor]:
     with torch.no_grad():
         for _ in range(2):
             log_w = _log_f(log_target, to_support, t) + log_cosh(tau) + step
-            if not bool((log_w > -torch.inf).any()):
-                raise InputValueError(
-                    explain_problem(
-                        "The log-density is -inf wherever it was looked for.",
-                        expected="a density with mass around `start`",
-                        instead="start=torch.tensor(x0), a point where the density is positive",
-                    )
-                )
+            _refuse_mass_at_the_edge(log_w)
             w = log_w.softmax(0)
             centre = (w * t).sum()
             spread = (w * (t - centre).square()).sum().sqrt().clamp(min=1e-12 * (1 + centre.abs()))
@@ -185,6 +183,30 @@ def scan(log_target: LogTarget, family: Family) -> tuple[Tensor, Tensor]:
         log_w = _log_f(log_target, to_support, t) + log_cosh(tau) + weight.log() + spread.log()
         usable = x.isfinite() & log_w.isfinite()
     return x[usable][:, None], log_w[usable][:, None]
+
+
+def _refuse_mass_at_the_edge(log_w: Tensor, *, upper_only: bool = False) -> None:
+    """Raise if f does not decrease where the search ends: it has no integral, or its mass is elsewhere."""
+    if not bool((log_w > -torch.inf).any()):
+        raise InputValueError(
+            explain_problem(
+                "The log-density is -inf wherever it was looked for.",
+                expected="a density with mass around `start`",
+                instead="start=torch.tensor(x0), a point where the density is positive",
+            )
+        )
+    w = log_w.softmax(0)
+    width = max(len(w) // 50, 1)
+    edge = w[-width:].sum() if upper_only else w[-width:].sum() + w[:width].sum()
+    if bool(edge > _MAX_EDGE_MASS):
+        raise InputValueError(
+            explain_problem(
+                "The log-density does not decrease toward the ends, so its density has no finite integral there.",
+                got=f"{edge.item():.0%} of the mass at the ends of the search",
+                expected="the logarithm of a density with a finite integral",
+                instead="start=torch.tensor(x0) if the mass is around x0, far from 0",
+            )
+        )
 
 
 def _log_f(log_target: LogTarget, to_support: Any, t: Tensor) -> Tensor:

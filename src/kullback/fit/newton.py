@@ -26,6 +26,7 @@ _STALLED_DECREMENT = 1e-7  # where rounding ends the line search, this much is s
 _SADDLE_CURVATURE = -1e-6  # relative to the largest curvature
 _WELL_CONDITIONED = 1e-4  # smallest over largest entry of the Cholesky factor's diagonal
 _MAX_STEP = 20.0  # of one coordinate; logarithms of scales may not overflow in one step
+_EXTRA_STEPS = 20  # for other starts after the first has converged
 _EIGENVALUE_FLOOR = 1e-10  # relative: flatter directions get a step of bounded length
 
 
@@ -93,6 +94,8 @@ def minimise(
     start: Tensor,
     search: Search | None = None,
     formulas: Derivatives | None = None,
+    *,
+    restarts: bool = False,
 ) -> Minimum:
     """Minimise from every row of `start`.
 
@@ -105,6 +108,7 @@ def minimise(
         start: (B, k), with finite objective.
         search: When to give up; `converged` then says False.
         formulas: Value, gradient and Hessian at a point; by default by backpropagation.
+        restarts: The rows are starts of one search: when one has converged, the others get a limited number of steps.
     """
     search = search or Search()
     evaluate = formulas or partial(derivatives, objective)
@@ -117,7 +121,7 @@ def minimise(
     bfgs = _Bfgs(u)
     history: list[Tensor] = []
     converged = torch.zeros(u.shape[0], dtype=torch.bool, device=u.device)
-    iterations, escapes = 0, 0
+    iterations, escapes, last_step = 0, 0, search.max_iterations
     ahead: tuple[Tensor, Tensor, Tensor] | None = None
     while True:
         value, gradient, hessian = evaluate(u) if ahead is None else ahead
@@ -140,7 +144,9 @@ def minimise(
             iterations += 1
             continue
         converged = converged | (small & ~saddle)
-        if bool((converged | lost).all()) or iterations >= search.max_iterations:
+        if restarts and bool(converged.any()):
+            last_step, restarts = min(last_step, 2 * iterations + _EXTRA_STEPS), False
+        if bool((converged | lost).all()) or iterations >= last_step:
             # The last step is free and squares the remaining error.
             last = u + torch.where(converged[:, None], step, 0.0)
             with torch.no_grad():

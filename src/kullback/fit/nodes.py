@@ -22,10 +22,12 @@ from torch.distributions import (
 )
 
 from kullback._core.gauss_legendre import gauss_legendre
+from kullback.fit.log_prob import log_prob
 
 _PANEL_NODES = 16
 # Panels of τ in x = centre + spread · sinh(τ). A density with polynomial tails decreases exponentially in τ.
 _PANEL_EDGES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 22.0, 40.0)
+MAX_PRODUCT_DIM = 3  # products of one-dimensional nodes up to here
 _PILOT_SAMPLES = 256
 _PILOT_SEED = 20
 _MAX_OUTCOMES = 50_000
@@ -45,7 +47,7 @@ def log_weighted_points(d: Distribution) -> tuple[Tensor, Tensor]:
         d = d.base_dist
     with torch.no_grad():
         x, log_measure = _points(d)
-    log_density = d.log_prob(x)
+    log_density = log_prob(d, x)
     usable = log_measure.isfinite() & ~log_density.isnan() & (log_density < torch.inf)
     log_weight = torch.where(usable, log_density, 0.0) + log_measure.nan_to_num(neginf=0.0)
     usable = usable & (log_weight > _LOG_NEGLIGIBLE)
@@ -90,9 +92,10 @@ def _points(d: Distribution) -> tuple[Tensor, Tensor]:
         # Graded toward the mode: a large concentration leaves a narrow peak.
         width = (1 / d.concentration.to(torch.float64).sqrt()).clamp(max=1.0)
         end = torch.asinh(math.pi / width)
-        scaled = tau[:, None] / tau.abs().max() * end
+        column = (-1, *([1] * mode.dim()))
+        scaled = tau.reshape(column) / _PANEL_EDGES[-1] * end
         x = mode + width * torch.sinh(scaled)
-        measure = (weight[:, None] / tau.abs().max() * end * width).log() + log_cosh(scaled)
+        measure = (weight.reshape(column) / _PANEL_EDGES[-1] * end * width).log() + log_cosh(scaled)
         return x, measure
     support = support_of(d)
     to_support = to_support_of(support)
@@ -155,7 +158,7 @@ def normal_points(dim: int, seed: int = 0, order_factor: float = 1.0) -> tuple[T
 
     Products of Gauss–Hermite nodes up to three dimensions, scrambled Sobol points above.
     """
-    if dim <= 3:
+    if dim <= MAX_PRODUCT_DIM:
         import numpy as np
 
         order = int({1: 96, 2: 40, 3: 20}[dim] * order_factor)
@@ -165,7 +168,7 @@ def normal_points(dim: int, seed: int = 0, order_factor: float = 1.0) -> tuple[T
         products = torch.cartesian_prod(*[weight] * dim).reshape(-1, dim).prod(-1)
         keep = products > 1e-18
         return points[keep], products[keep] / products[keep].sum()
-    count = 4096
+    count = int(4096 * order_factor)
     sobol = torch.quasirandom.SobolEngine(dim, scramble=True, seed=seed)  # type: ignore[no-untyped-call]
     u = sobol.draw(count, dtype=torch.float64).clamp(1e-10, 1 - 1e-10)
     z = torch.special.ndtri(u)

@@ -19,7 +19,7 @@ from kullback.fit.log_density import log_target_of
 from kullback.fit.newton import Progress, Search
 from kullback.fit.projection import Projection, Ranking
 from kullback.fit.reverse import project_reverse
-from kullback.fit.targets import LogDensity, read_target
+from kullback.fit.targets import LogDensity, as_distribution, read_target
 from kullback.tensors.views import Samples, View
 
 Direction = Literal["forward", "reverse"]
@@ -148,7 +148,8 @@ def _project_one(target: TargetLike, family: Family, options: _Options) -> Proje
                 )
             fitted, points = project_forward(read, family, search)
             return assemble_forward(read, fitted, points, search.seed)
-        if read.kind in ("samples", "classes"):
+        read = as_distribution(read)
+        if read.distribution is None and read.kind != "log-density":
             raise InputValueError(
                 explain_problem(
                     "The reverse direction needs the density of the target at every point, which data do not give.",

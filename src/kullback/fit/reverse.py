@@ -12,14 +12,17 @@ from kullback._core.errors import InputValueError, KullbackError, NoRouteError, 
 from kullback.fit.families import Coordinates, Family
 from kullback.fit.forward import Fitted, certified_objective
 from kullback.fit.gaussian_expectation import gaussian_objective
+from kullback.fit.known_moments import refuse_flat_support
 from kullback.fit.log_density import LogTarget, starting_points
+from kullback.fit.log_prob import log_prob
 from kullback.fit.moments import Parameters
 from kullback.fit.newton import Minimum, Objective, Search, minimise
-from kullback.fit.nodes import log_weighted_points, pilot_samples
+from kullback.fit.nodes import MAX_PRODUCT_DIM, log_weighted_points, pilot_samples
 from kullback.fit.starts import mixture_starts, start_values
 from kullback.fit.targets import Target
 
 _SAME_LOG_DENSITY = 1e-3  # two optima are one if their log-densities differ by less than this on average
+_COARSE = 1 / 16  # of the points above three dimensions, while many starts are searched
 _NEGLIGIBLE = 1e-14  # weight of a node outside the target's support that is forgiven
 
 
@@ -54,6 +57,10 @@ def project_reverse(
                 instead="project(p, family, direction='reverse') for each member of the batch",
             )
         )
+    if p is not None:
+        refuse_flat_support(p, family)
+    elif family.event_dim and not family.is_gaussian:
+        raise _no_route(family)
     start = _starts(p, log_target, family, search)
     coordinates = Coordinates.like(family, start)
     points = coordinates.pack(start)
@@ -61,10 +68,12 @@ def project_reverse(
     cheap = _objective(coordinates, log_target, certified)
     with torch.no_grad():
         finite = cheap(points).isfinite()
+        if certified is not None and certified is not cheap:  # no finite set of nodes sees that tails are too heavy
+            finite = finite & (certified(points) < torch.inf)
     if not bool(finite.any()):
         _refuse_infinite(p, family)
     points = points[finite]
-    minimum = minimise(cheap, points, search)
+    minimum = minimise(cheap, points, search, restarts=True)
     keep = _distinct(minimum, coordinates)
     history = [step[keep[:1]] for step in minimum.history]
     best = Minimum(
@@ -76,9 +85,16 @@ def project_reverse(
         polished = _polish(certified, best, search)
         if polished is not None:
             best, is_certified = polished, True
+    elif family.event_dim and certified is None and log_target.event_shape[0] > MAX_PRODUCT_DIM:
+        cheap = gaussian_objective(coordinates, log_target)
+        best = _polish(cheap, best, search) or best
+    limit, at_limit = coordinates.limit_at(coordinates.unpack(best.point))
+    best.converged = best.converged & ~at_limit
     order = _best_first(best)
     warnings = []
-    if not bool(best.converged[order[0]]):
+    if limit and bool(at_limit.expand(len(order))[order[0]]):
+        warnings.append(f"No member of the family is nearest: {limit}")
+    elif not bool(best.converged[order[0]]):
         warnings.append(
             f"None of {search.restarts} starts converged in {minimum.iterations} steps; give more max_iterations."
         )
@@ -106,8 +122,12 @@ def _objective(coordinates: Coordinates, log_target: LogTarget, certified: Objec
     if certified is not None:
         return certified
     if family.is_gaussian:
-        return gaussian_objective(coordinates, log_target)
-    raise NoRouteError(
+        return gaussian_objective(coordinates, log_target, order_factor=_COARSE)
+    raise _no_route(family)
+
+
+def _no_route(family: Family) -> NoRouteError:
+    return NoRouteError(
         explain_problem(
             f"KL({family} ‖ target) has no formula, integral or nodes.",
             expected="a family over numbers, a multivariate normal (full, diagonal, low rank), or mixtures of these",
@@ -122,7 +142,7 @@ def _univariate_objective(coordinates: Coordinates, log_target: LogTarget) -> Ob
     def objective(u: Tensor) -> Tensor:
         q = coordinates.construct(u)
         x, log_weight = log_weighted_points(q)
-        log_q = q.log_prob(x)
+        log_q = log_prob(q, x)
         log_f = log_target(x)
         # The weights sum to 1 up to the error of the quadrature; dividing by the sum removes most of it.
         weight = (log_weight - log_weight.logsumexp(0)).exp()
@@ -213,7 +233,7 @@ def _same(first: Tensor, second: Tensor, coordinates: Coordinates) -> bool:
     with torch.no_grad():
         p, q = coordinates.construct(first[None]), coordinates.construct(second[None])
         x = pilot_samples(p, 64)
-        gap = (p.log_prob(x) - q.log_prob(x)).abs().mean()
+        gap = (log_prob(p, x) - log_prob(q, x)).abs().mean()
     return bool(gap < _SAME_LOG_DENSITY)
 
 
@@ -234,8 +254,11 @@ def _refuse_infinite(p: Distribution | None, family: Family) -> None:
     what = "the target" if p is None else type(p).__name__
     raise InputValueError(
         explain_problem(
-            f"KL({family} ‖ {what}) is infinite at every start: the family has mass where the target has none.",
-            expected="a family whose support lies inside the target's",
-            instead="direction='forward', or a family with the target's support",
+            f"KL({family} ‖ {what}) is infinite at every start: the family has mass where the target has none, or its "
+            "tails are too heavy for the target.",
+            expected="a family whose support lies inside the target's, with tails at most as heavy",
+            instead="direction='forward', or a family with the target's support"
+            if p is not None
+            else "start=torch.tensor(x0), a point where the density is large",
         )
     )

@@ -8,7 +8,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution
+from torch.distributions import Categorical, Distribution
 
 from kullback._core.errors import InputTypeError, InputValueError, ShapeError, explain_problem
 from kullback.fit.families import Family
@@ -90,6 +90,7 @@ def read_target(target: object, weights: Tensor | None) -> Target:
             "project() takes a distribution, samples, a tensor view or a log-density.",
             got=type(target).__name__,
             expected="a torch Distribution, Samples(x), Counts(c), Probs(p) or a function x -> log f(x)",
+            instead="project(Samples(torch.as_tensor(x)), family)" if hasattr(target, "__len__") else "",
         )
     )
 
@@ -122,7 +123,7 @@ def _read_samples(x: Tensor, weights: Tensor | None) -> Target:
         raise InputValueError(
             explain_problem("There are no samples to fit.", got=f"shape {tuple(x.shape)}", expected="at least one row")
         )
-    if x.is_complex() or x.dtype == torch.bool:
+    if x.is_complex():
         raise InputTypeError(
             explain_problem("Samples are real numbers.", got=str(x.dtype), instead="Samples(x.to(torch.float64))")
         )
@@ -219,6 +220,15 @@ def _read_view(view: View) -> Target:
     w = p.reshape(-1, rows.shape[-1]).mT
     x = torch.arange(rows.shape[-1], dtype=torch.float64)[:, None].expand_as(w)
     return Target("classes", dtype, view.kind, points=Points(x, w, rows.shape[:-1], size))
+
+
+def as_distribution(target: Target) -> Target:
+    """Probabilities of classes as a Categorical, whose every value is known; other targets as they are."""
+    points = target.points
+    if target.kind != "classes" or points is None or points.size is not None:
+        return target
+    probs = points.w.mT.reshape(*points.batch_shape, -1)
+    return replace(target, kind="distribution", distribution=Categorical(probs), points=None)
 
 
 def points_for(target: Target, family: Family, seed: int) -> Points:
