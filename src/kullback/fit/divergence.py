@@ -20,7 +20,7 @@ from kullback.pairs import kl_method, kl_with_error
 
 _DRAWS = 1 << 15
 _ADAPTATIONS = 4
-_NEIGHBOURS = 3
+_NEIGHBOURS, _WEIGHTED_NEIGHBOURS = 3, 8
 _MAX_NEIGHBOUR_SAMPLES = 4096  # all pairs of distances are held at once
 
 
@@ -50,23 +50,68 @@ def between(p: Distribution, q: Distribution, seed: int) -> Divergence:
 def of_points(points: Points, q: Distribution) -> Divergence:
     """KL(data ‖ q), where q has already batch shape (B,).
 
-    Of whole numbers: from the relative frequencies, exactly. Of continuous samples: with the entropy that distances
-    to the nearest neighbours give (Kozachenko and Leonenko 1987), and a standard error.
+    Of whole numbers: from the relative frequencies, exactly. Of continuous samples: from the density that the nearest
+    neighbours of each sample give, and a standard error.
     """
     x, w = points.x, points.w.expand(points.x.shape[:2])
-    nan = torch.full((x.shape[1],), math.nan, dtype=torch.float64)
     with torch.no_grad():
         log_q = log_prob(q, x)
         if is_discrete(q):
             value = torch.stack([_discrete(x[:, b], w[:, b], log_q[:, b]) for b in range(x.shape[1])])
             return Divergence(value, value.abs() * 1e-12, "frequencies")
-        if points.size is None or points.robust or len(x) <= _NEIGHBOURS + 1:
-            return Divergence(nan, nan, "unknown")
-        found = [_continuous(x[:, b], log_q[:, b]) for b in range(min(x.shape[1], 64))]
-        if x.shape[1] > 64 or any(not math.isfinite(value) for value, _ in found):
-            return Divergence(nan, nan, "unknown")
-    values, errors = torch.tensor(found, dtype=torch.float64).unbind(-1)
-    return Divergence(values, errors, "nearest neighbours")
+        log_p = neighbour_log_density(x, w)
+        if log_p is None:
+            nan = torch.full((x.shape[1],), math.nan, dtype=torch.float64)
+            return Divergence(nan, nan, "unknown: too few different samples")
+        # Of many vectors only some have a density.
+        log_q, w = (each[:: -(-len(x) // len(log_p))] for each in (log_q, w))
+        w = w / w.sum(0)
+        terms = log_p - log_q
+        value = (w * terms).sum(0)
+        error = (w * (terms - value)).square().sum(0).sqrt()
+    return Divergence(value.clamp(min=0.0), error, "nearest neighbours")
+
+
+def neighbour_log_density(x: Tensor, w: Tensor) -> Tensor | None:
+    """The log-density of the distribution of x (n, B, …) at its own points, (n, B); None where points coincide.
+
+    The k nearest neighbours have the mass M and lie in a ball of volume V, so that the density is near M/V. Its
+    logarithm is too large by log k − ψ(k), because V is random (Kozachenko and Leonenko 1987), and too small by
+    c²/(2k), because M is: c² is the squared coefficient of variation of the neighbours' weights.
+    """
+    stride = 1 if x.dim() == 2 else -(-len(x) // _MAX_NEIGHBOUR_SAMPLES)
+    x, w = x[::stride], w[::stride] / w[::stride].sum(0)
+    k = _NEIGHBOURS if bool((w == w[:1]).all()) else _WEIGHTED_NEIGHBOURS
+    if len(x) <= k + 1:
+        return None
+    distance, masses = _nearest_on_the_line(x, w, k) if x.dim() == 2 else _nearest_vectors(x[:, 0], w[:, 0], k)
+    mass = masses.sum(0)
+    if not bool(((distance > 0) & (mass > 0)).all()):
+        return None
+    variation = masses.var(0) / (mass / k).square()
+    dim = 1 if x.dim() == 2 else x.shape[-1]
+    log_ball = dim / 2 * math.log(math.pi) - math.lgamma(dim / 2 + 1)
+    known = float(torch.digamma(torch.tensor(float(k), dtype=torch.float64))) - math.log(k)
+    return known + variation / (2 * k) + mass.log() - torch.log1p(-w) - log_ball - dim * distance.log()
+
+
+def _nearest_on_the_line(x: Tensor, w: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The distance (n, B) of the k-th neighbour of every entry in its column, and the masses (k, n, B) of the k."""
+    ordered, order = x.sort(dim=0)
+    mass = w.gather(0, order)
+    shifts = [shift for shift in range(-k, k + 1) if shift]
+    gaps = torch.stack([(ordered.roll(shift, 0) - ordered).abs() for shift in shifts])
+    masses = torch.stack([mass.roll(shift, 0) for shift in shifts])
+    near = gaps.topk(k, dim=0, largest=False)
+    back = order.argsort(dim=0)
+    return near.values[-1].gather(0, back), masses.gather(0, near.indices).gather(1, back.expand(k, *back.shape))
+
+
+def _nearest_vectors(x: Tensor, w: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The same for vectors (n, d), with B = 1."""
+    gaps = torch.cdist(x, x).fill_diagonal_(torch.inf)
+    near = gaps.topk(k, dim=-1, largest=False)
+    return near.values[:, -1:], w[near.indices].mT[..., None]
 
 
 def _discrete(x: Tensor, w: Tensor, log_q: Tensor) -> Tensor:
@@ -75,25 +120,6 @@ def _discrete(x: Tensor, w: Tensor, log_q: Tensor) -> Tensor:
     used = w > 0
     value: Tensor = torch.special.xlogy(p, p).sum() - (w[used] * log_q[used]).sum()
     return value
-
-
-def _continuous(x: Tensor, log_q: Tensor) -> tuple[float, float]:
-    n = min(len(x), _MAX_NEIGHBOUR_SAMPLES)
-    pick = torch.linspace(0, len(x) - 1, n).long()
-    flat = x.reshape(len(x), -1)[pick]
-    if flat.shape[1] == 1:
-        ordered, order = flat[:, 0].sort()
-        around = torch.stack([ordered.roll(shift) for shift in range(-_NEIGHBOURS, _NEIGHBOURS + 1) if shift])
-        gaps = (around - ordered).abs()
-        distance = torch.empty_like(ordered)
-        distance[order] = gaps.kthvalue(_NEIGHBOURS, dim=0).values
-    else:
-        distance = torch.cdist(flat, flat).kthvalue(_NEIGHBOURS + 1, dim=-1).values
-    dim = flat.shape[1]
-    log_ball = dim / 2 * math.log(math.pi) - math.lgamma(dim / 2 + 1)
-    known = float(torch.digamma(torch.tensor(float(n))) - torch.digamma(torch.tensor(float(_NEIGHBOURS))))
-    terms = -(known + log_ball + dim * distance.log()) - log_q[pick]
-    return max(float(terms.mean()), 0.0), float(terms.std()) / math.sqrt(n)
 
 
 def reverse_without_route(
