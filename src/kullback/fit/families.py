@@ -71,6 +71,7 @@ _MAY_BE_INFINITE = {
     "FisherSnedecor": ("df1", "df2"),
 }
 INFINITE = 1e7
+_NO_MEMBER_AT_ENDS, _NEAR_END = ("ContinuousBernoulli", "RelaxedBernoulli"), 1e-12
 _EVENT_RANK = {"vector": 1, "positive_vector": 1, "simplex": 1, "cholesky": 2, "factor": 2}
 # Families whose parameters have as many entries as there are classes, but whose events are numbers.
 _SCALAR_EVENTS = ("Categorical",)
@@ -257,6 +258,12 @@ class Coordinates:
         return self.family.construct(self.unpack(point))
 
     @property
+    def num_free(self) -> int:
+        """How many numbers the family has: those of ℝᵏ without the rotations of a covariance factor."""
+        columns = self.shapes["cov_factor"][-1] if "cov_factor" in self.shapes else 1
+        return self.size - self.family.components * columns * (columns - 1) // 2
+
+    @property
     def size(self) -> int:
         """The k of ℝᵏ."""
         return sum(math.prod(real_shape(self.shapes[name], kind)) for name, kind in _free_kinds(self.family).items())
@@ -267,6 +274,11 @@ class Coordinates:
             far = (parameters[name].detach().reshape(len(parameters[name]), -1) > 1e-3 * INFINITE).any(-1)
             if bool(far.any()):
                 return f"{name} grows without end, and the limit is another family.", far
+        if self.family.name in _NO_MEMBER_AT_ENDS and "probs" in self.shapes:
+            probs = parameters["probs"].detach().reshape(len(parameters["probs"]), -1)
+            end = (torch.minimum(probs, 1 - probs) < _NEAR_END).any(-1)
+            if bool(end.any()):
+                return "probs goes to an end of its interval, which is no member.", end
         return "", torch.zeros(1, dtype=torch.bool)
 
     def is_member(self, point: Tensor) -> Tensor:

@@ -215,7 +215,7 @@ def _fitted_from(minimum: Minimum, coordinates: Coordinates, objective: Objectiv
         warnings.append(
             f"No member of the family is nearest{_where(converged)}: {limit}"
             if limit
-            else f"The fit did not converge in {minimum.iterations} steps{_where(converged)}; give more max_iterations."
+            else f"The steps ended after {minimum.iterations}{_where(converged)}; give more max_iterations."
         )
     return Fitted(
         coordinates.family,

@@ -48,6 +48,8 @@ class Uncertainty:
         """One tensor per free parameter, in the shapes of the parameters."""
         family = self.coordinates.family
         edge = _AT_THE_EDGE.get(family.name, ())
+        if self.coordinates.num_free < self.coordinates.size:
+            edge = ("cov_factor",)  # any rotation of its columns is as likely
         covariance = self._covariance()
         u = self.optimum.detach().requires_grad_()
         result = {}
@@ -82,7 +84,8 @@ class Uncertainty:
             # A density with a kink (Laplace) has no curvature there; the squares of the scores have the same mean.
             outer = torch.einsum("nb,nbi,nbj->bij", w, scores, scores)
             hessian = torch.where(flat, outer, hessian)
-        inverse: Tensor = torch.linalg.inv_ex(hessian).inverse
+        rotations = self.coordinates.num_free < self.coordinates.size
+        inverse: Tensor = torch.linalg.pinv(hessian, rtol=1e-9) if rotations else torch.linalg.inv_ex(hessian).inverse
         if points.robust:
             middle: Tensor = torch.einsum("nb,nbi,nbj->bij", w.square(), scores, scores)
             return inverse @ middle @ inverse

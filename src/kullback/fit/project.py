@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, overload
@@ -11,7 +12,7 @@ from typing import Literal, overload
 from torch import Tensor
 from torch.distributions import Distribution
 
-from kullback._core.errors import InputValueError, KullbackError, explain_problem
+from kullback._core.errors import InputValueError, KullbackError, KullbackWarning, explain_problem
 from kullback.fit.assemble import assemble_forward, assemble_reverse
 from kullback.fit.families import Family, as_family
 from kullback.fit.forward import project_forward
@@ -97,7 +98,7 @@ def project(
 
     Returns:
         A `Projection`, or a `Ranking` for several families. The parameters of its distribution are differentiable with
-        respect to the target.
+        respect to the target. Where `converged` is False, a `KullbackWarning` says so too.
 
     Raises:
         InputValueError: If the target is empty, not finite or outside the family's support, or if no member is nearest.
@@ -147,7 +148,7 @@ def _project_one(target: TargetLike, family: Family, options: _Options) -> Proje
                     )
                 )
             fitted, points = project_forward(read, family, search)
-            return assemble_forward(read, fitted, points, search.seed)
+            return _warned(assemble_forward(read, fitted, points, search.seed))
         read = as_distribution(read)
         if read.distribution is None and read.kind != "log-density":
             raise InputValueError(
@@ -160,7 +161,15 @@ def _project_one(target: TargetLike, family: Family, options: _Options) -> Proje
             )
         log_target = log_target_of(read.distribution, read.log_density, family, options.dim, options.start)
         optima = project_reverse(read, log_target, family, search)
-        return assemble_reverse(read, log_target, optima, search.seed)
+        return _warned(assemble_reverse(read, log_target, optima, search.seed))
+
+
+def _warned(found: Projection) -> Projection:
+    """The projection, after a warning if it is not an optimum."""
+    if not found.converged:
+        reason = found.warnings[0] if found.warnings else "give more max_iterations."
+        warnings.warn(f"The fit of {found.family} did not converge: {reason}", KullbackWarning, stacklevel=4)
+    return found
 
 
 def _rank(target: TargetLike, families: list[FamilyLike], criterion: Criterion | None, options: _Options) -> Ranking:
