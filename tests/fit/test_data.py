@@ -218,6 +218,13 @@ def test_derivatives_to_the_samples():
         (torch.randn(9, 1).expand(9, 2) * torch.tensor([1.0, 2.0]), "MultivariateNormal", "subspace"),
         (torch.zeros(5), "Exponential", "finite positive"),
         (torch.tensor([3.0]), "Laplace", "constant"),
+        (torch.tensor([[0.2, 0.3, 0.6], [0.1, 0.2, 0.7]]), "Dirichlet", r"index \(0, 0\)\n.*sum to 1"),
+        (torch.tensor([[1.0, 0.0], [1.0, 1.0]]), "OneHotCategorical", "single 1"),
+        (torch.tensor([[1.0, 2.0], [3.0, 4.0]]), "Multinomial", "sum 3"),
+        (torch.full((5,), 0.2), "RelaxedBernoulli", "constant"),
+        (torch.tensor([1.0, 7.0]), Family("Uniform", {"low": 2.0, "high": 9.0}), "from low = 2.0"),
+        (torch.tensor([1.0, 7.0]), Family("Uniform", {"low": 0.0, "high": 5.0}), "below high = 5.0"),
+        (torch.tensor([1.0, 7.0]), Family("Pareto", {"scale": 2.0}), "from scale = 2.0"),
     ],
 )
 def test_bad_samples(x, family, words):
@@ -245,9 +252,53 @@ def test_bad_weights_and_shapes():
 
 def test_a_limit_that_is_no_member_is_said():
     x = torch.tensor([1.0, 1, 2, 2, 2, 3, 3], dtype=torch.float64)  # less spread than any negative binomial
-    found = project(Samples(x), "NegativeBinomial")
+    with pytest.warns(kb.KullbackWarning, match="did not converge"):
+        found = project(Samples(x), "NegativeBinomial")
     assert not found.converged
     assert "grows without end" in str(found)
+
+
+def test_bad_fixed_parameters():
+    with pytest.raises(InputValueError, match="scale=-1"):
+        Family("Normal", {"scale": -1.0})
+    with pytest.raises(InputValueError, match="no parameter 'rate'"):
+        Family("Normal", {"rate": 1.0})
+
+
+def test_an_end_that_is_no_member_is_said():
+    with pytest.warns(kb.KullbackWarning, match="end of its interval"):
+        assert not project(Samples(torch.zeros(5)), "ContinuousBernoulli").converged
+
+
+@pytest.mark.parametrize("width", [1.0, 1.3, 2.0])
+def test_kl_of_weighted_samples(width):
+    # Importance weights turn draws of N(0, width²) into draws of N(0, 1); KL(N(0, 1) ‖ Laplace) is 0.0484.
+    x = draws(D.Normal(0.0, width), 4000)
+    w = (D.Normal(0.0, 1.0).log_prob(x) - D.Normal(0.0, width).log_prob(x)).exp()
+    found = project(Samples(x), "Laplace", weights=w)
+    truth = math.log(2 * math.sqrt(2 / math.pi)) + 1 - 0.5 * math.log(2 * math.pi * math.e)  # scale √(2/π)
+    assert found.kl_method == "nearest neighbours"
+    assert abs(found.kl.item() - truth) < 4 * found.kl_error.item() < 0.1
+
+
+def test_kl_of_many_data_sets_and_of_repeated_values():
+    x = draws(D.Normal(torch.zeros(100), 1.0), 300)
+    many = project(Samples(x), "Laplace")
+    torch.testing.assert_close(many.kl[7], project(Samples(x[:, 7]), "Laplace").kl)
+    repeated = project(Samples(x[:, 0].round()), "Laplace")
+    assert bool(repeated.kl.isnan())
+    assert repeated.kl_method.startswith("unknown")
+
+
+def test_rotations_of_a_covariance_factor_are_not_counted():
+    found = project(Samples(draws(D.Normal(torch.zeros(4), 1.0), 200)), Family("LowRankMultivariateNormal", rank=2))
+    assert found.num_parameters == 4 + 8 + 4 - 1
+    assert bool(found.standard_errors["cov_factor"].isnan().all())
+    assert bool(found.standard_errors["loc"].isfinite().all())
+
+
+def test_booleans_are_numbers():
+    assert project(Samples(torch.tensor([True, False, True, True])), "Bernoulli").parameters["probs"] == 0.75
 
 
 def test_gradient_descent_of_the_tutorial_in_one_step():

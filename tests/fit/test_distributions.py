@@ -8,16 +8,21 @@ from torch.distributions import (
     Beta,
     Categorical,
     Cauchy,
+    ContinuousBernoulli,
     Dirichlet,
     Exponential,
+    FisherSnedecor,
     Gamma,
     HalfCauchy,
     Independent,
+    InverseGamma,
     Laplace,
     LogNormal,
     MixtureSameFamily,
     MultivariateNormal,
+    NegativeBinomial,
     Normal,
+    Pareto,
     Poisson,
     StudentT,
     Uniform,
@@ -41,6 +46,10 @@ def one(value):
 
 def two_bumps():
     return MixtureSameFamily(Categorical(double(0.5, 0.5)), Normal(double(-2.0, 2.0), double(0.6, 0.6)))
+
+
+def two_gammas():
+    return MixtureSameFamily(Categorical(double(0.5, 0.5)), Gamma(double(2.0, 20.0), double(2.0, 2.0)))
 
 
 # N(0, 4.36) and the optima at ±1.997 and 0 of ½N(−2, .36) + ½N(2, .36).
@@ -235,11 +244,78 @@ def test_single_precision_stays():
         (lambda x: x * 0 - math.inf, "Normal", "reverse", "-inf"),
         (kb.Samples(torch.randn(9)), "Normal", "reverse", "maximum likelihood"),
         (Normal(math.nan, 1.0, validate_args=False), "Normal", "forward", "NaN"),
+        (Normal(0.0, 1.0), "Cauchy", "reverse", "tails are too heavy"),
+        (Dirichlet(torch.ones(3)), "MultivariateNormal", "forward", "sum to 1"),
+        (Dirichlet(torch.ones(3)), "DiagonalNormal", "reverse", "sum to 1"),
+        (MultivariateNormal(torch.zeros(3), torch.eye(3)), "Dirichlet", "forward", "infinite for every Dirichlet"),
+        (Exponential(1.0), "Pareto", "forward", "down to 0"),
+        (lambda x: 0 * x, "Normal", "reverse", "no finite integral"),
+        (lambda x: x**2, "Normal", "reverse", "no finite integral"),
+        (lambda k: 0 * k, "Poisson", "reverse", "no finite integral"),
+        (lambda x: -((x - 1e4) ** 2) * 5000, "Normal", "reverse", "start="),
     ],
 )
 def test_bad_targets(target, family, direction, words):
     with pytest.raises(InputValueError, match=words):
         project(target, family, direction=direction)
+
+
+# KL at the optimum and one parameter, from SciPy: quadrature in the quantiles and Nelder–Mead from six starts.
+OPTIMA = [
+    (StudentT(one(7.0), one(0.5), one(1.3)), "Normal", "reverse", 0.01033446418, ("scale", 1.46133)),
+    (StudentT(one(3.0), one(0.0), one(2.0)), "Cauchy", "forward", 0.08086566353, ("scale", 1.43488)),
+    (StudentT(one(3.0), one(0.0), one(2.0)), "Cauchy", "reverse", 0.1698990368, ("scale", 1.1547)),
+    (LogNormal(one(1.0), one(0.9)), "Gamma", "reverse", 0.0525479602, ("rate", 0.484495)),
+    (FisherSnedecor(one(6.0), one(9.0)), "LogNormal", "reverse", 0.002826157634, ("loc", -0.0560136)),
+    (LogNormal(one(0.2), one(1.0)), "FisherSnedecor", "forward", 0.01013115472, ("df2", 3.74157)),
+    (Beta(one(0.5), one(3.0)), "Kumaraswamy", "forward", 0.00170106076015, ("concentration0", 2.56507)),
+    (ContinuousBernoulli(one(0.15)), "Beta", "reverse", 0.008306256352, ("concentration1", 0.853865)),
+    (Beta(one(2.5), one(4.0)), "ContinuousBernoulli", "forward", 0.2599042542, ("probs", 0.19291)),
+    (NegativeBinomial(one(3.0), one(0.6)), "Poisson", "reverse", 0.1458376538, ("rate", 4.06747)),
+    (NegativeBinomial(one(3.0), one(0.6)), "Geometric", "reverse", 0.1589686238, ("probs", 0.192645)),
+    (Poisson(one(4.5)), Family("Binomial", {"total_count": 20}), "reverse", 0.01510575257, ("probs", 0.223356)),
+    (Pareto(one(1.0), one(2.5)), "LogNormal", "forward", 0.4189385332, ("scale", 0.4)),
+    (HalfCauchy(one(2.0)), "LogNormal", "forward", 0.03264417208, ("scale", 1.5708)),
+    (InverseGamma(one(3.0), one(2.0)), "Weibull", "reverse", 0.2339981055, ("scale", 0.959587)),
+    (two_gammas(), "LogNormal", "forward", 0.5264427312, ("loc", 1.00351)),
+]
+
+
+@pytest.mark.parametrize(("target", "family", "direction", "divergence", "parameter"), OPTIMA)
+def test_optimum_that_scipy_finds(target, family, direction, divergence, parameter):
+    found = project(target, family, direction=direction)
+    assert found.kl.item() == pytest.approx(divergence, rel=1e-6, abs=1e-8)
+    name, value = parameter
+    assert found.parameters[name].item() == pytest.approx(value, rel=1e-4)
+
+
+def test_probabilities_of_classes_in_both_directions():
+    p = double(0.2, 0.3, 0.5)
+    family = Family("Binomial", {"total_count": 2})
+    grid = torch.linspace(0.001, 0.999, 999, dtype=torch.float64)
+    q = torch.stack([(1 - grid) ** 2, 2 * grid * (1 - grid), grid**2], dim=-1)
+    for direction, values in (
+        ("forward", (p * (p / q).log()).sum(-1)),
+        ("reverse", (q * (q / p).log()).sum(-1)),
+    ):
+        found = project(kb.Probs(p), family, direction=direction)
+        assert found.parameters["probs"].item() == pytest.approx(grid[values.argmin()].item(), abs=1e-3)
+        assert found.kl <= values.min() + 1e-12
+    assert project(Categorical(p), "Poisson").parameters["rate"].item() == pytest.approx(1.3)
+
+
+def test_log_density_on_the_circle():
+    found = project(lambda x: 2 * torch.cos(x - 1), "VonMises", direction="reverse")
+    assert found.parameters["loc"].item() == pytest.approx(1.0)
+    assert found.parameters["concentration"].item() == pytest.approx(2.0)
+    assert found.log_normalizer == pytest.approx(math.log(2 * math.pi * torch.special.i0(one(2.0)).item()), abs=1e-8)
+
+
+def test_families_without_densities_of_torch():
+    found = project(torch.distributions.LKJCholesky(3, one(2.0)), "LKJCholesky", direction="reverse")
+    assert found.parameters["concentration"].item() == pytest.approx(2.0)
+    with pytest.raises(kb.NoRouteError):
+        project(lambda x: x.log().sum(-1), "Dirichlet", direction="reverse", dim=3)
 
 
 def test_bad_shapes():
@@ -268,7 +344,8 @@ def test_bad_options():
 
 
 def test_never_silent_about_missing_convergence():
-    found = project(two_bumps(), "StudentT", direction="reverse", max_iterations=1, restarts=2)
+    with pytest.warns(kb.KullbackWarning, match="max_iterations"):
+        found = project(two_bumps(), "StudentT", direction="reverse", max_iterations=1, restarts=2)
     assert not found.converged
     assert found.warnings
     assert "NOT CONVERGED" in str(found)

@@ -18,6 +18,8 @@ _SUM_TO_ONE = ("Dirichlet", "LogisticNormal", "RelaxedOneHotCategorical", *_ONE_
 _SUM_TOLERANCE = 1e-5  # of rows that came from float32
 _AT_LEAST_ZERO = ("Exponential", "HalfCauchy", "HalfNormal")
 _FIXED_ENDS = {"Uniform": ("low", "high"), "Pareto": ("scale", ""), "GeneralizedPareto": ("loc", "")}
+_HAS_SUPPORT = (*_NEEDS_POSITIVE, *_NEEDS_INSIDE, *_AT_LEAST_ZERO, *_FIXED_ENDS, "ContinuousBernoulli")
+_SAME_VALUE = 1e-14  # relative
 # One value repeated has no most likely member: a scale goes to zero or a concentration to infinity.
 _NEEDS_SPREAD = frozenset(
     {"Beta", "Cauchy", "Dirichlet", "DiagonalNormal", "FisherSnedecor", "Gamma", "GeneralizedPareto", "Gumbel"}
@@ -38,7 +40,7 @@ def check_points(points: Points, family: Family, words: str) -> None:
     if len(wrong):
         at = tuple(wrong[0].tolist())
         shown = at[0] if x.dim() == 2 and points.batch_shape == () else at if x.dim() == 2 else (at[0], *at[2:])
-        count = len(wrong) if x.dim() == 2 else len(wrong[:, 0].unique())
+        count = len(wrong) if x.dim() == 2 else len(set(wrong[:, 0].tolist()))
         raise InputValueError(
             explain_problem(
                 f"{count} of the {words} are outside the support of {family.name}.",
@@ -55,13 +57,19 @@ def _ends_suffice(points: Points, family: Family) -> bool:
     """Whether the smallest and the largest sample show already that nothing is wrong, without a look at the others."""
     if points.ends is None or family.name in (*_WHOLE, *_TWO_VALUES, *_SUM_TO_ONE, "Multinomial", "MultivariateNormal"):
         return False
-    if bool(outside_support(family, points.ends)[0].any()):
+    if family.name in _HAS_SUPPORT and bool(outside_support(family, points.ends)[0].any()):
         return False
-    return family.name not in _NEEDS_SPREAD or _scale_is_fixed(family) or not bool(_is_constant(*points.ends).any())
+    if family.name not in _NEEDS_SPREAD or _scale_is_fixed(family):
+        return True
+    low, high = points.ends
+    if low.numel() == 1:
+        least, most = float(low), float(high)
+        return most - least > _SAME_VALUE * max(abs(most), abs(least))
+    return not bool(_is_constant(low, high).any())
 
 
 def _is_constant(low: Tensor, high: Tensor) -> Tensor:
-    return high - low <= 1e-14 * torch.maximum(high.abs(), low.abs())
+    return high - low <= _SAME_VALUE * torch.maximum(high.abs(), low.abs())
 
 
 def outside_support(family: Family, x: Tensor) -> tuple[Tensor, str]:

@@ -82,10 +82,15 @@ def weibull_of_logs(logs: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
     k = number(1.2825498 / mean_of(y.square(), w).sqrt().clamp(min=_TINY))  # π/√6
     highest = y.amax(0)
     top = number(highest)
+    powers = _weighted_powers(y, w) if isinstance(k, float) else None
     for _ in range(_MAX_STEPS):
         tilted = y.mul(k).sub_(k * top).exp_()
-        (mass,) = means(w, tilted)
-        a, b, c, d = (means(w, tilted.mul_(y))[0] / mass for _power in range(4))
+        if powers is not None:
+            mass, *rest = (powers @ tilted[:, 0]).tolist()
+            a, b, c, d = (each / mass for each in rest)
+        else:
+            (mass,) = means(w, tilted)
+            a, b, c, d = (means(w, tilted.mul_(y))[0] / mass for _power in range(4))
         variance, square = b - a * a, a * a
         third = c - 3 * a * b + 2 * a * square
         fourth = d - 4 * a * c - 3 * b * b + 12 * square * b - 6 * square * square
@@ -102,6 +107,14 @@ def weibull_of_logs(logs: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
         if holds(small):  # the next relative error is the fourth power of this one
             break
     return tensor(k), middle + highest + mean_of((y - highest).mul_(k).exp_(), w).log() / k
+
+
+def _weighted_powers(y: Tensor, w: Tensor) -> Tensor:
+    """w, wy, wy², wy³, wy⁴ of one data set as the rows of a matrix (5, n)."""
+    rows = [w[:, 0]]
+    for _power in range(4):
+        rows.append(rows[-1] * y[:, 0])
+    return torch.stack(rows)
 
 
 def von_mises_concentration(length: Tensor) -> Tensor:

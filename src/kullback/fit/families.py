@@ -9,7 +9,7 @@ import difflib
 import inspect
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -280,6 +280,12 @@ class Coordinates:
             if bool(end.any()):
                 return "probs goes to an end of its interval, which is no member.", end
         return "", torch.zeros(1, dtype=torch.bool)
+
+    def leaves(self) -> Callable[[Tensor], Tensor] | None:
+        """A function that says which points (B, k) `limit_at` will report, if the family has such limits."""
+        if not self._may_be_infinite():
+            return None
+        return lambda point: self.limit_at(self.unpack(point))[1].expand(len(point))
 
     def is_member(self, point: Tensor) -> Tensor:
         """(B,): False where a parameter has left for infinity, where log-densities have no correct digits."""

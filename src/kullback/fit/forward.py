@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -106,7 +106,8 @@ def fit_points(family: Family, points: Points, search: Search) -> Fitted:
     objective = negative_log_likelihood(coordinates, x, w)
     if family.name == "LowRankMultivariateNormal":  # needs the mean and the covariance only, not every point
         objective = gaussian_cross_entropy(coordinates, mean_of(x, w), covariance_of(x, w))
-    minimum = minimise(objective, coordinates.pack(start), search, derivative_formulas(coordinates, x, w))
+    formulas = derivative_formulas(coordinates, x, w)
+    minimum = minimise(objective, coordinates.pack(start), search, formulas, leaves=coordinates.leaves())
     return _fitted_from(minimum, coordinates, objective)
 
 
@@ -245,7 +246,7 @@ def _polish(fitted: Fitted, p: Distribution, search: Search) -> Fitted:
     objective = certified_objective(flat, fitted.coordinates, start, forward=True)
     if objective is None or not start.shape[1]:
         return fitted
-    minimum = _try_minimise(objective, start, search)
+    minimum = _try_minimise(objective, start, search, fitted.coordinates.leaves())
     if minimum is None:
         return fitted
     again = _fitted_from(minimum, fitted.coordinates, fitted.objective or objective)
@@ -257,9 +258,11 @@ def _polish(fitted: Fitted, p: Distribution, search: Search) -> Fitted:
     return again
 
 
-def _try_minimise(objective: Objective, start: Tensor, search: Search) -> Minimum | None:
+def _try_minimise(
+    objective: Objective, start: Tensor, search: Search, leaves: Callable[[Tensor], Tensor] | None
+) -> Minimum | None:
     try:
-        minimum = minimise(objective, start, search)
+        minimum = minimise(objective, start, search, leaves=leaves)
     except (KullbackError, NotImplementedError, ValueError):
         return None
     usable = minimum.value.isfinite().all() & minimum.gradient.isfinite().all()

@@ -156,8 +156,8 @@ def refuse_flat_support(p: Distribution, family: Family) -> None:
     if family.is_gaussian and getattr(p, "support", None) is constraints.simplex:
         raise InputValueError(
             explain_problem(
-                f"{type(p).__name__} lives on vectors that sum to 1, to which every {family.name} gives the mass 0: KL is "
-                "infinite.",
+                f"{type(p).__name__} lives on vectors that sum to 1, to which every {family.name} gives the mass 0: "
+                "KL is infinite.",
                 got=f"{p}",
                 expected="a family over the simplex",
                 instead="Dirichlet or LogisticNormal",
@@ -170,9 +170,10 @@ def check_finite(parameters: Parameters, family: Family, p: Distribution | None)
     for name, value in parameters.items():
         positive = name in ("rate", "scale", "alpha") and family.name != "Poisson"
         numbers = value.detach()
-        bad = ~((numbers > (0.0 if positive else -torch.inf)) & (numbers < torch.inf))
-        if not bool(bad.any()):
+        least, lowest, highest = 0.0 if positive else -torch.inf, *(each.item() for each in numbers.aminmax())
+        if least < lowest and highest < torch.inf:  # False for NaN
             continue
+        bad = ~((numbers > least) & (numbers < torch.inf))
         if p is not None:
             raise InputValueError(
                 explain_problem(

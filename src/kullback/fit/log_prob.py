@@ -17,8 +17,9 @@ def log_prob(q: Distribution, x: Tensor) -> Tensor:
     """
     if isinstance(q, VonMises):
         # log I₀(κ) = log(e^{−κ} I₀(κ)) + κ, and κ goes to the cosine: 1 − cos t = 2 sin²(t/2) does not cancel.
-        squared = torch.sin((x - q.loc) / 2).square()
-        return -2 * q.concentration * squared - torch.special.i0e(q.concentration).log() - math.log(2 * math.pi)
+        loc, kappa = torch.as_tensor(q.loc), torch.as_tensor(q.concentration)
+        value: Tensor = -2 * kappa * torch.sin((x - loc) / 2).square() - torch.special.i0e(kappa).log()
+        return value - math.log(2 * math.pi)
     if isinstance(q, MixtureSameFamily) and _is_ours(q.component_distribution):
         inner = log_prob(q.component_distribution, x.unsqueeze(-1))
         return torch.logsumexp(inner + q.mixture_distribution.logits.log_softmax(-1), dim=-1)

@@ -96,6 +96,7 @@ def minimise(
     formulas: Derivatives | None = None,
     *,
     restarts: bool = False,
+    leaves: Callable[[Tensor], Tensor] | None = None,
 ) -> Minimum:
     """Minimise from every row of `start`.
 
@@ -108,6 +109,7 @@ def minimise(
         start: (B, k), with finite objective.
         search: When to give up; `converged` then says False.
         formulas: Value, gradient and Hessian at a point; by default by backpropagation.
+        leaves: Which rows (B,) of points are so far out that no step is worth taking.
         restarts: The rows are starts of one search: when one has converged, the others get a limited number of steps.
     """
     search = search or Search()
@@ -136,6 +138,8 @@ def minimise(
             curvature = torch.where(exact[:, None, None], hessian.nan_to_num(), bfgs.matrix)
         step, decrement, saddle, away = _newton_step(curvature, gradient)
         lost = ~(value.isfinite() & gradient.isfinite().all(-1))
+        if leaves is not None:
+            lost = lost | leaves(u)
         noise = _DECREMENT_TOLERANCE * value.abs().clamp(min=1.0)
         small = (decrement <= noise) & ~lost
         if bool((small & saddle & ~converged).any()) and escapes < 3:
@@ -147,15 +151,8 @@ def minimise(
         if restarts and bool(converged.any()):
             last_step, restarts = min(last_step, 2 * iterations + _EXTRA_STEPS), False
         if bool((converged | lost).all()) or iterations >= last_step:
-            # The last step is free and squares the remaining error.
-            last = u + torch.where(converged[:, None], step, 0.0)
-            with torch.no_grad():
-                after = objective(last)
-            better = (after <= value + noise)[:, None]
-            u = torch.where(better, last, u)
-            return Minimum(
-                u, torch.minimum(value, after.nan_to_num(torch.inf)), converged, iterations, hessian, gradient, history
-            )
+            u, value = _last_step(objective, u, value + noise, torch.where(converged[:, None], step, 0.0))
+            return Minimum(u, torch.minimum(history[-1], value), converged, iterations, hessian, gradient, history)
         done = converged | lost
         # Most full steps go down, and the derivatives there are needed next.
         new = u + torch.where(done[:, None], 0.0, step)
@@ -171,6 +168,13 @@ def minimise(
         if bool((converged | lost | ~moved).all()):
             return Minimum(new, history[-1], converged, iterations, hessian, gradient, history)
         u = new
+
+
+def _last_step(objective: Objective, u: Tensor, limit: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
+    """The points after one more step, which squares the remaining error, where they are below the limit; and values."""
+    with torch.no_grad():
+        after = objective(u + step)
+    return torch.where((after <= limit)[:, None], u + step, u), after.nan_to_num(torch.inf)
 
 
 def _newton_step(hessian: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:

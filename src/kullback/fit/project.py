@@ -17,7 +17,7 @@ from kullback.fit.assemble import assemble_forward, assemble_reverse
 from kullback.fit.families import Family, as_family
 from kullback.fit.forward import project_forward
 from kullback.fit.log_density import log_target_of
-from kullback.fit.newton import Progress, Search
+from kullback.fit.newton import Search
 from kullback.fit.projection import Projection, Ranking
 from kullback.fit.reverse import project_reverse
 from kullback.fit.targets import LogDensity, as_distribution, read_target
@@ -135,8 +135,8 @@ class _Options:
 
 def _project_one(target: TargetLike, family: Family, options: _Options) -> Projection:
     read = read_target(target, options.weights)
-    with _Line(f"fit {family}", options.quiet) as progress:
-        search = replace(options.search, progress=progress)
+    with _Line(family, options.quiet) as line:
+        search = replace(options.search, progress=line.show) if line.shown else options.search
         if options.direction == "forward":
             if read.kind == "log-density":
                 raise InputValueError(
@@ -223,17 +223,18 @@ def _check_options(direction: str, criterion: str | None, seed: int, restarts: i
 class _Line:
     """A line on standard error with the number of the step, in a terminal and only for fits of several seconds."""
 
-    def __init__(self, description: str, quiet: bool) -> None:
-        self.description = description
+    def __init__(self, family: Family, quiet: bool) -> None:
+        self.family = family
         self.shown = not quiet and sys.stderr.isatty()
         self.written = False
 
-    def __enter__(self) -> Progress | None:
-        return self._show if self.shown else None
+    def __enter__(self) -> _Line:
+        return self
 
-    def _show(self, step: int, value: Tensor) -> None:
+    def show(self, step: int, value: Tensor) -> None:
+        """Write the step over the one before."""
         if step >= 10:
-            sys.stderr.write(f"\r{self.description}: step {step}, {value.min().item():.6g}  ")
+            sys.stderr.write(f"\rfit {self.family}: step {step}, {value.min().item():.6g}  ")
             self.written = True
 
     def __exit__(self, *_: object) -> None:

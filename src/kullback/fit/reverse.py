@@ -73,7 +73,7 @@ def project_reverse(
     if not bool(finite.any()):
         _refuse_infinite(p, family)
     points = points[finite]
-    minimum = minimise(cheap, points, search, restarts=True)
+    minimum = minimise(cheap, points, search, restarts=True, leaves=coordinates.leaves())
     keep = _distinct(minimum, coordinates)
     history = [step[keep[:1]] for step in minimum.history]
     best = Minimum(

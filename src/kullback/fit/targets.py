@@ -131,7 +131,7 @@ def _read_samples(x: Tensor, weights: Tensor | None) -> Target:
     dtype = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
     x = x.to(torch.float64)
     low, high = x.detach().aminmax(dim=0)  # NaN where a column holds one
-    if not (bool(low.isfinite().all()) and bool(high.isfinite().all())):
+    if not (low.amin().item() > -torch.inf and high.amax().item() < torch.inf):
         bad = (~x.isfinite()).nonzero()
         at = tuple(bad[0].tolist())
         raise InputValueError(
