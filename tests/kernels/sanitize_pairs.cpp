@@ -9,7 +9,6 @@
 #include "dispatch.h"
 #include "pairs/call.h"
 #include "pairs/dirichlet_call.h"
-#include "pairs/factors.h"
 #include "pairs/integral.h"
 #include "pairs/program.h"
 
@@ -19,12 +18,6 @@ extern "C" {
 int32_t kullback_pair_forward(const PairCall*);
 int32_t kullback_pair_backward(const PairCall*);
 int32_t kullback_pair_together(const PairCall*);
-int32_t kullback_compare_factors(const FactorCall*);
-int32_t kullback_compare_matrices(const MatrixCall*);
-int32_t kullback_matrix_gradients(const MatrixGradientCall*);
-int32_t kullback_compare_low_rank(const LowRankCall*);
-int32_t kullback_factor_low_rank(const LowRankFactorCall*);
-int32_t kullback_compare_apart(const ApartCall*);
 int32_t kullback_dirichlet_forward(const DirichletCall*);
 int32_t kullback_dirichlet_backward(const DirichletCall*);
 int32_t kullback_program_check(const Program*);
@@ -77,84 +70,6 @@ void run_function(int64_t function, int64_t rows, int64_t columns, int64_t threa
     for (size_t i = 0; i < value.size(); ++i) {
         expect(std::fabs(value[i] - apart[i]) <= T(sizeof(T) == 8 ? 1e-13 : 1e-5) * apart[i], "the same value in one pass");
     }
-}
-
-template <class T>
-void run_factors(int64_t batch, int64_t size, int64_t threads) {
-    std::vector<T> p = draw<T>(batch * size * size, 1), q = draw<T>(size * size, 2);
-    const std::vector<double> shift = draw<double>(batch * size, 3);
-    std::vector<double> w(size_t(batch * size * size)), y(size_t(batch * size));
-    std::vector<double> parts(size_t(batch * (panels_of(size) + 1) * 3));
-    for (int64_t i = 0; i < size; ++i) q[size_t(i * size + i)] = T(size);
-    std::vector<double> traces(static_cast<size_t>(batch * 4));
-    for (const int64_t by_columns : {0, 1}) {
-        for (double* wanted : {traces.data(), static_cast<double*>(nullptr)}) {
-            FactorCall call{sizeof(T) == 8 ? 0 : 1, batch, size, threads, p.data(), q.data(), by_columns, size * size, 0,
-                            shift.data(), w.data(), y.data(), parts.data(), wanted};
-            expect(kullback_compare_factors(&call) == 0, "factors");
-            for (double x : w) expect(std::isfinite(x), "W is finite");
-            call.w = nullptr;
-            expect(kullback_compare_factors(&call) == 0, "factors without W");
-        }
-    }
-}
-
-// Small matrices as given, by every kind; equal ones are refined, and one that is not positive definite is reported.
-template <class T>
-void run_matrices(int64_t batch, int64_t size, int64_t threads) {
-    std::vector<T> p = draw<T>(batch * size * size, 1), q = draw<T>(batch * size * size, 2);
-    const std::vector<double> shift = draw<double>(batch * size, 3);
-    std::vector<double> value(static_cast<size_t>(batch));
-    for (int64_t b = 0; b < batch; ++b) {
-        for (int64_t i = 0; i < size; ++i) {
-            const size_t at = size_t((b * size + i) * size + i);
-            p[at] = T(2 * size), q[at] = T(3 * size);
-        }
-    }
-    for (const int64_t kind : {kByFactors, kByCovariances, kByPrecisions}) {
-        for (const T* other : {q.data(), p.data()}) {
-            const MatrixCall call{sizeof(T) == 8 ? 0 : 1, batch, size, threads, p.data(), other, shift.data(), value.data(), kind, 0.01};
-            expect(kullback_compare_matrices(&call) == 0, "matrices");
-            for (double x : value) expect(x >= 0, "a divergence of Gaussians is not negative");
-        }
-        const std::vector<double> w = draw<double>(batch * size * size, 4), grad = draw<double>(batch, 5);
-        std::vector<T> to_p(p.size()), to_q(q.size()), to_loc(shift.size());
-        const MatrixGradientCall call{sizeof(T) == 8 ? 0 : 1, batch, size, threads, p.data(), q.data(), shift.data(),
-                                      kind == kByFactors ? w.data() : nullptr, grad.data(),
-                                      to_p.data(), to_q.data(), to_loc.data(), kind};
-        expect(kullback_matrix_gradients(&call) == 0, "gradients of matrices");
-        for (T x : to_q) expect(std::isfinite(x), "the gradient is finite");
-    }
-    p[size_t(batch * size * size - 1)] = T(-1);
-    const MatrixCall call{sizeof(T) == 8 ? 0 : 1, batch, size, threads, p.data(), q.data(), shift.data(), value.data(), kByCovariances, 0.01};
-    expect(kullback_compare_matrices(&call) == 2, "a matrix that is not positive definite");
-}
-
-template <class T>
-void run_low_rank(int64_t batch, int64_t size, int64_t rank, int64_t threads) {
-    std::vector<std::vector<T>> tensors;
-    for (int side = 0; side < 2; ++side) {
-        tensors.push_back(draw<T>(batch * size, side));
-        tensors.push_back(draw<T>(batch * size * rank, 2 + side));
-        tensors.push_back(draw<T>(batch * size, 4 + side));
-    }
-    std::vector<double> value(static_cast<size_t>(batch));
-    for (const size_t other : {3, 0}) {
-        const LowRankCall call{sizeof(T) == 8 ? 0 : 1, batch, size, rank, threads,
-                               tensors[0].data(), tensors[1].data(), tensors[2].data(),
-                               tensors[other].data(), tensors[other + 1].data(), tensors[other + 2].data(), value.data(), 0.01};
-        expect(kullback_compare_low_rank(&call) == 0, "low rank");
-        for (double x : value) expect(other == 0 ? x == 0 : x >= 0, "zero for equal laws, else not negative");
-    }
-    const int64_t dtype = sizeof(T) == 8 ? 0 : 1;
-    std::vector<double> lower(static_cast<size_t>(batch * size * size)), excess(static_cast<size_t>(batch));
-    const LowRankFactorCall factor{dtype, batch, size, rank, threads, tensors[1].data(), tensors[2].data(), lower.data()};
-    expect(kullback_factor_low_rank(&factor) == 0, "the factor of a low rank");
-    const std::vector<T> rounded(lower.begin(), lower.end());
-    const ApartCall apart{dtype, batch, size, rank, threads, tensors[0].data(), rounded.data(),
-                          tensors[3].data(), tensors[4].data(), tensors[5].data(), value.data(), excess.data()};
-    expect(kullback_compare_apart(&apart) == 0, "a factor against a low rank");
-    for (double x : value) expect(x > -1e-4, "not negative beyond what cancels");
 }
 
 template <class T>
@@ -332,20 +247,6 @@ int main() {
         for (const auto& shape : shapes) {
             run_function<double>(f, shape[0], shape[1], 2);
             run_function<float>(f, shape[0], shape[1], 2);
-        }
-    }
-    for (const int64_t size : {1, 3, 4, 31, 32, 33, 67}) {
-        run_factors<double>(3, size, 2);
-        run_factors<float>(2, size, 1);
-    }
-    for (const int64_t size : {1, 2, 7, 8, 9, 32, 33, 64, 65, 96}) {
-        run_matrices<double>(size < 60 ? 19 : 9, size, 2);
-        run_matrices<float>(1, size, 1);
-    }
-    for (const int64_t size : {1, 4, 8, 31}) {
-        for (const int64_t rank : {1, 2, 5, 16}) {
-            run_low_rank<double>(3, size, rank, 2);
-            run_low_rank<float>(40, size, rank, 2);
         }
     }
     for (const int64_t classes : {1, 2, 7, 8, 9, 1000}) {

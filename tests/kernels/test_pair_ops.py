@@ -10,10 +10,9 @@ import sys
 
 import pytest
 import torch
-from torch.distributions import Beta, Gamma, MultivariateNormal, Normal
+from torch.distributions import Beta, Gamma, Normal
 
 from kullback import kernels
-from kullback.pairs import multivariate_normal
 from kullback.pairs.closed import (
     bernoulli,
     beta,
@@ -218,38 +217,6 @@ def test_an_element_that_is_infinite_or_not_asked_for_leaves_no_nan():
     value = kl_divergence(Normal(one, huge), Normal(one, one * 1e-200))
     (slope,) = torch.autograd.grad(value * 0.0 if value.isfinite() else torch.where(value.isinf(), 0.0, value), huge)
     assert not bool(slope.isnan())
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
-@pytest.mark.parametrize("size", [1, 4, 5, 31, 33, 70])
-def test_factors_of_every_size(size, dtype):
-    generator = torch.Generator().manual_seed(size)
-    draw_one = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)  # noqa: E731
-    lower = [(draw_one(3, size, size) / size**0.5).tril(-1) + torch.eye(size) for _ in range(2)]
-    given = [t.to(dtype) for t in (draw_one(3, size), lower[0], draw_one(3, size), lower[1] * 1.5)]
-
-    def divergence(*tensors):
-        p = MultivariateNormal(tensors[0], scale_tril=tensors[1], validate_args=False)
-        return kl_divergence(p, MultivariateNormal(tensors[2], scale_tril=tensors[3], validate_args=False))
-
-    value, gradients = value_and_gradients(divergence, given)
-    formula = lambda *tensors: multivariate_normal.compare_factors.formula(*tensors)[0]  # noqa: E731
-    want, want_gradients = value_and_gradients(formula, [t.double() for t in given])
-    loose = 1e-12 if dtype == torch.float64 else 1e-6
-    torch.testing.assert_close(value.double(), want, rtol=loose, atol=0)
-    for got, expected in zip(gradients, want_gradients, strict=True):
-        torch.testing.assert_close(
-            got.double(), expected.tril() if got.dim() == 3 else expected, rtol=loose, atol=loose
-        )
-
-
-def test_what_is_above_the_diagonal_of_a_factor_is_not_read():
-    lower = torch.eye(3, dtype=torch.float64)
-    dirty = lower + torch.full((3, 3), torch.nan).triu(1).nan_to_num(7.0).triu(1)
-    loc = torch.zeros(3, dtype=torch.float64)
-    p = MultivariateNormal(loc, scale_tril=2 * lower, validate_args=False)
-    clean = kl_divergence(p, MultivariateNormal(loc, scale_tril=lower, validate_args=False))
-    assert kl_divergence(p, MultivariateNormal(loc, scale_tril=dirty, validate_args=False)).item() == clean.item()
 
 
 @pytest.mark.parametrize("family", [Gamma, Beta])

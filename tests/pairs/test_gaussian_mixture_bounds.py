@@ -17,7 +17,7 @@ from torch.distributions import (
 )
 
 import kullback
-from kullback.pairs.gaussian_mixture_bounds import bounds
+from kullback.pairs.gaussian.mixture_bounds import bounds
 
 F64 = torch.float64
 

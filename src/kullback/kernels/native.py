@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-ABI_VERSION = 15
+ABI_VERSION = 16
 
 _FILE_NAMES = {"win32": "libkullback_native.dll", "darwin": "libkullback_native.dylib"}
 
@@ -87,11 +87,8 @@ def _declare(library: ctypes.CDLL) -> None:
     library.kullback_pair_index.argtypes = [ctypes.c_char_p]
     pairs = library.kullback_pair_forward, library.kullback_pair_backward, library.kullback_pair_together
     dirichlet = library.kullback_dirichlet_forward, library.kullback_dirichlet_backward
-    matrices = library.kullback_compare_factors, library.kullback_compare_matrices, library.kullback_compare_low_rank
-    low_rank = library.kullback_factor_low_rank, library.kullback_compare_apart
-    for pair in (*pairs, *dirichlet, *matrices, *low_rank, library.kullback_matrix_gradients):
+    for pair in (*pairs, *dirichlet):
         pair.argtypes = [ctypes.c_char_p]
-    library.kullback_transpose_lower.argtypes = [long, long, long, pointer, pointer]
     programs = library.kullback_program_opcode, library.kullback_program_check, library.kullback_program_run
     for program in (*programs, library.kullback_integral_run, library.kullback_series_run):
         program.argtypes = [ctypes.c_char_p]

@@ -15,9 +15,9 @@ from torch import distributions as d
 from torch.distributions import Distribution, Independent, MultivariateNormal, TransformedDistribution
 from torch.distributions.transforms import AffineTransform, ExpTransform, IndependentTransform, Transform
 
+from kullback.pairs.gaussian.relative_factor import lower_factor
 from kullback.pairs.parameters import number, read
 from kullback.pairs.registry import Reduced, Rule, answer_generally
-from kullback.pairs.relative_factor import lower_factor
 from kullback.pairs.transformed_distribution import flat
 from kullback.pairs.visible import surely
 

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 from torch.distributions import Wishart
 
+from kullback.pairs.gaussian.relative_factor import SCALES, lower_factor, relative_factor
 from kullback.pairs.lgamma_gap import Corners, main_difference
 from kullback.pairs.parameters import read
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
-from kullback.pairs.relative_factor import SCALES, lower_factor, relative_factor
 from kullback.special import binet_bregman, expm1mx, log1pmx
 
 

@@ -16,10 +16,10 @@ from kullback.kernels.sides import Encoding
 from kullback.pairs.closed.gamma import negentropy
 from kullback.pairs.closed.von_mises import log_i0_bregman
 from kullback.pairs.dirichlet import dirichlet_kl
+from kullback.pairs.gaussian.relative_factor import lower_factor
 from kullback.pairs.moments import EULER
 from kullback.pairs.outcomes import Chance, chance
 from kullback.pairs.parameters import gives_logits, read, working
-from kullback.pairs.relative_factor import lower_factor
 from kullback.special import digamma
 
 _NORMAL = math.log(2 * math.pi * math.e) / 2

@@ -34,7 +34,7 @@ from torch.distributions import Distribution
 
 from kullback._core.shapes import joint_shape
 from kullback.pairs.dispatch import Bounding, KLResult, bound_generally
-from kullback.pairs.gaussian_components import Components, components, divergences, entropies, is_gaussian_mixture
+from kullback.pairs.gaussian.components import Components, components, divergences, entropies, is_gaussian_mixture
 from kullback.pairs.parameters import result_dtype
 
 # Powers of f_a and of the component of h next to it in r.

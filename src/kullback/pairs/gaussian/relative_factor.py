@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.distributions import LowRankMultivariateNormal, MultivariateNormal, Wishart
 
-from kullback.kernels.apart_op import factor_low_rank
+from kullback._core.dtypes import work_dtype
 from kullback.pairs.parameters import working
 from kullback.pairs.visible import hidden
 
@@ -26,7 +26,10 @@ Matrix = MultivariateNormal | LowRankMultivariateNormal | Wishart
 _GIVEN = ("scale_tril", "covariance_matrix", "precision_matrix")
 # A factor this close to I, in squared norm, is refined; further away rounding errors are amplified 20 times at most.
 NEAR = 0.01
-_BLOCK = 128
+# Rows that are solved for at once.
+BLOCK = 128
+# Rows up to which a covariance or precision in float32 is factored in float64: that costs less than calling torch does.
+_SMALL = 32
 # From this |log(1 + wᵢᵢ)| on a column of L_p is on another scale than that of L_q.
 SCALES = math.log(2)
 
@@ -39,12 +42,22 @@ def given(d: Matrix) -> str:
     return present[0] if present else "scale_tril"
 
 
+def compared_in(*tensors: Tensor) -> torch.dtype:
+    """The dtype in which factors are compared: the widest they have, if LAPACK knows it."""
+    widest = tensors[0].dtype
+    for tensor in tensors[1:]:
+        widest = torch.promote_types(widest, tensor.dtype)
+    return widest if widest in {torch.float32, torch.float64} else work_dtype(tensors[0].device)
+
+
 def lower_factor(d: Matrix) -> Tensor:
-    """L with Σ = LLᵀ in working precision; factored again where torch did so in less."""
+    """L with Σ = LLᵀ in working precision."""
+    return working(stored_factor(d))
+
+
+def stored_factor(d: Matrix) -> Tensor:
+    """L with Σ = LLᵀ; small matrices are factored in working precision."""
     if isinstance(d, LowRankMultivariateNormal):
-        lower = factor_low_rank(d._unbroadcasted_cov_factor, d._unbroadcasted_cov_diag)
-        if lower is not None:
-            return lower
         scale = working(d._unbroadcasted_cov_diag).sqrt().unsqueeze(-1)
         whitened = working(d._unbroadcasted_cov_factor) / scale
         eye = torch.eye(whitened.shape[-2], dtype=whitened.dtype, device=whitened.device)
@@ -55,20 +68,13 @@ def lower_factor(d: Matrix) -> Tensor:
         return cast("Tensor", scale * (upper.mT * signs))
     stored = d._unbroadcasted_scale_tril
     how = given(d)
-    if how == "scale_tril" or working(stored).dtype == stored.dtype:
-        return working(stored)
+    if how == "scale_tril" or working(stored).dtype == stored.dtype or stored.shape[-1] > _SMALL:
+        return stored
     if how == "covariance_matrix":
         return cast("Tensor", torch.linalg.cholesky(working(d.covariance_matrix)))
     inverse = torch.linalg.cholesky(working(d.precision_matrix).flip(-2, -1)).flip(-2, -1).mT
     eye = torch.eye(inverse.shape[-1], dtype=inverse.dtype, device=inverse.device)
     return cast("Tensor", torch.linalg.solve_triangular(inverse, eye, upper=False))
-
-
-def stored_factor(d: Matrix) -> Tensor:
-    """The factor as stored where the maker gave it, else that of `lower_factor`."""
-    if isinstance(d, LowRankMultivariateNormal) or given(d) != "scale_tril":
-        return lower_factor(d)
-    return d._unbroadcasted_scale_tril
 
 
 def relative_factor(p: Matrix, q: Matrix, lower_q: Tensor) -> tuple[Tensor, Tensor]:
@@ -78,7 +84,7 @@ def relative_factor(p: Matrix, q: Matrix, lower_q: Tensor) -> tuple[Tensor, Tens
         # Σ_q⁻¹Σ_p = P_q·P_p⁻¹: the same matrix with the roles of p and q swapped.
         base, other = working(p.precision_matrix), working(q.precision_matrix)
         lower, moved = torch.linalg.cholesky(base), torch.linalg.cholesky(other)
-        return _refined(solve_lower(lower, moved - lower), lower, other - base), _log_diagonals(moved, lower)
+        return _refined(_solve(lower, moved - lower), lower, other - base), _log_diagonals(moved, lower)
     direct, log_diagonal = factor_difference(lower_factor(p), lower_q)
     if ways <= {"covariance_matrix", "cov_factor"}:
         return _refined(direct, lower_q, _difference(p, q)), log_diagonal
@@ -93,9 +99,9 @@ def factor_difference(lower_p: Tensor, lower_q: Tensor) -> tuple[Tensor, Tensor]
     log_diagonal = _log_diagonals(lower_p, lower_q)
     alike = log_diagonal.detach().abs() < SCALES
     if is_known(alike) and bool(alike.all()):
-        return solve_lower(lower_q, (lower_p - lower_q).tril()), log_diagonal
+        return _solve(lower_q, (lower_p - lower_q).tril()), log_diagonal
     kept = alike.to(lower_q.dtype)
-    found = solve_lower(lower_q, (lower_p - lower_q * kept.unsqueeze(-2)).tril())
+    found = _solve(lower_q, (lower_p - lower_q * kept.unsqueeze(-2)).tril())
     return found - torch.diag_embed(1 - kept), log_diagonal
 
 
@@ -151,18 +157,8 @@ def _refined(start: Tensor, lower: Tensor, difference: Tensor) -> Tensor:
     return torch.where(near, half, start)
 
 
-def solve_lower(lower: Tensor, right: Tensor) -> Tensor:
-    """L⁻¹R of two lower triangular matrices, by halves: the result is triangular, too, and half of the work is zero."""
-    size = lower.shape[-1]
-    if size <= _BLOCK:
-        return cast("Tensor", torch.linalg.solve_triangular(lower, right, upper=False))
-    half = size // 2
-    first = solve_lower(lower[..., :half, :half], right[..., :half, :half])
-    last = solve_lower(lower[..., half:, half:], right[..., half:, half:])
-    below = right[..., half:, :half] - lower[..., half:, :half] @ first
-    below = torch.linalg.solve_triangular(lower[..., half:, half:], below, upper=False)
-    zeros = first.new_zeros((*first.shape[:-1], size - half))
-    return torch.cat([torch.cat([first, zeros], -1), torch.cat([below, last], -1)], -2)
+def _solve(lower: Tensor, right: Tensor) -> Tensor:
+    return cast("Tensor", torch.linalg.solve_triangular(lower, right, upper=False))
 
 
 def trace_minus_log_det(w: Tensor, log_diagonal: Tensor) -> Tensor:

@@ -18,11 +18,11 @@ from torch import Tensor
 from torch import distributions as d
 from torch.distributions import Distribution, LowRankMultivariateNormal, MultivariateNormal, Normal
 
+from kullback.pairs.gaussian.relative_factor import given
 from kullback.pairs.independent import unwrapped
 from kullback.pairs.moments import EULER
 from kullback.pairs.parameters import read, working
 from kullback.pairs.registry import Reduced
-from kullback.pairs.relative_factor import given
 
 Moments = tuple[Tensor, Tensor]
 

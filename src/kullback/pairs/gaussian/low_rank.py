@@ -20,25 +20,22 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.distributions import LowRankMultivariateNormal, MultivariateNormal
+from torch.distributions import LowRankMultivariateNormal
 
 from kullback._core.gauss_legendre import gauss_legendre
 from kullback._core.shapes import joint_shape
-from kullback.kernels.low_rank_op import LowRank, LowRankOp
-from kullback.pairs.multivariate_normal import SOURCE, kl_gaussian_gaussian, kl_gaussian_low_rank
-from kullback.pairs.parameters import working
+from kullback.pairs.gaussian.multivariate_normal import kl_gaussian_gaussian
+from kullback.pairs.gaussian.relative_factor import NEAR, same_rank
+from kullback.pairs.parameters import read, working
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
-from kullback.pairs.relative_factor import NEAR, same_rank
-from kullback.pairs.visible import hidden, surely
-from kullback.special import expm1mx, log1pmx
+from kullback.pairs.visible import surely
+from kullback.special import log1pmx
 
 _RULE = gauss_legendre(8)
 # Scales below this are not divided out of V.
 _TINY = 1e-30
 _NOT_NORMAL = 100.0
-# A divergence below this share of its largest term lost digits, which the dense formula finds in so many dimensions.
-_LOST, _DENSE = 1e-3, 512
 
 
 class _Change(NamedTuple):
@@ -71,32 +68,9 @@ def kl_low_rank_low_rank(p: LowRankMultivariateNormal, q: LowRankMultivariateNor
     factor_p, factor_q = same_rank(p._unbroadcasted_cov_factor, q._unbroadcasted_cov_factor)
     if factor_p.shape[-1] >= factor_p.shape[-2]:
         # I + AᵀA would have the eigenvalues of I + AAᵀ, and 1.
-        return kl_gaussian_low_rank(p, q)
-    diagonal_p, diagonal_q = p._unbroadcasted_cov_diag, q._unbroadcasted_cov_diag
-    value = compare_low_rank(LowRank(p.loc, factor_p, diagonal_p), LowRank(q.loc, factor_q, diagonal_q))
-    if not hidden() and factor_p.shape[-2] <= _DENSE:
-        lost = _has_lost_digits(value.detach(), diagonal_p.detach(), diagonal_q.detach())
-        if lost is not None:
-            value = torch.where(lost, kl_gaussian_gaussian(p, q), value)
-    # What rounding left below 0 is taken off without its derivative.
-    return value - value.detach().clamp_max(0.0)
-
-
-def _has_lost_digits(value: Tensor, diagonal_p: Tensor, diagonal_q: Tensor) -> Tensor | None:
-    """Where all but nothing is left of ½Σ [ρ − log(1+ρ)], U outweighing D in the directions that change; None: nowhere.
-
-    ρ − log(1+ρ) is below D_p/D_q + D_q/D_p, which is enough to know of most.
-    """
-    ratio = diagonal_p / diagonal_q
-    if not bool((value < _LOST * (ratio + ratio.reciprocal()).sum(-1)).any()):
-        return None
-    change = 0.5 * expm1mx(log_ratio(working(diagonal_p), working(diagonal_q))).sum(-1)
-    lost = value < _LOST * change
-    return lost if bool(lost.any()) else None
-
-
-def _compare_low_rank(p: LowRank, q: LowRank) -> Tensor:
-    (loc_p, factor_p, diagonal_p), (loc_q, factor_q, diagonal_q) = p, q
+        return kl_gaussian_gaussian(p, q)
+    factor_p, factor_q = working(factor_p), working(factor_q)
+    (loc_p, diagonal_p), (loc_q, diagonal_q) = (read(d, "loc", "_unbroadcasted_cov_diag") for d in (p, q))
     scale = diagonal_q.sqrt().unsqueeze(-1)
     a, moved = factor_q / scale, (factor_p - factor_q) / scale
     capacitance = torch.linalg.cholesky(_eye(a.shape[-1], a) + a.mT @ a)
@@ -117,17 +91,9 @@ def _compare_low_rank(p: LowRank, q: LowRank) -> Tensor:
     log_det = 2 * (_log_det(capacitance_p) - _log_det(capacitance))
     offset = (loc_p - loc_q).unsqueeze(-1) / scale
     shift = offset - inner.mT @ (outer @ offset)
-    divergence: Tensor = 0.5 * (_matrix_part(change, log_det) + shift.square().sum((-2, -1)))
-    return divergence
-
-
-compare_low_rank = LowRankOp(_compare_low_rank, NEAR)
-
-
-@register(LowRankMultivariateNormal, MultivariateNormal, source=SOURCE)
-def kl_low_rank_multivariate_normal_multivariate_normal(p: LowRankMultivariateNormal, q: MultivariateNormal) -> Tensor:
-    """The dense formula: q has no structure to use."""
-    return kl_gaussian_low_rank(p, q)
+    value = 0.5 * (_matrix_part(change, log_det) + shift.square().sum((-2, -1)))
+    # What rounding left below 0 is taken off without its derivative.
+    return value - value.detach().clamp_max(0.0)
 
 
 def _matrix_part(c: _Change, log_det: Tensor) -> Tensor:
