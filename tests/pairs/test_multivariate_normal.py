@@ -105,8 +105,8 @@ def test_factors_of_every_size(size, dtype):
     torch.testing.assert_close(value.double(), wanted, rtol=loose, atol=0)
     weights = torch.tensor([1.0, 3.0])
     found = torch.autograd.grad((value * weights).sum(), given)
-    for got, expected in zip(found, torch.autograd.grad((wanted * weights).sum(), wide), strict=True):
-        expected = expected.tril() if got.dim() == 3 else expected
+    for got, full in zip(found, torch.autograd.grad((wanted * weights).sum(), wide), strict=True):
+        expected = full.tril() if got.dim() == 3 else full
         torch.testing.assert_close(got.double(), expected, rtol=loose, atol=loose * float(expected.abs().max()))
 
 

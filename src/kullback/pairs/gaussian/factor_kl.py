@@ -120,7 +120,7 @@ def _lower_triangle_(x: Tensor) -> Tensor:
 
 
 def _solve(lower: Tensor, right: Tensor, *, transposed: bool = False) -> Tensor:
-    """The lower triangle and the last column of L⁻¹R or L⁻ᵀR, R = [a lower triangle, a column], which may be overwritten.
+    """The lower triangle and last column of L⁻¹R or L⁻ᵀR, R = [a lower triangle, a column], which may be overwritten.
 
     Large matrices by blocks of rows: most of the work becomes products, which a BLAS does sooner than solving, and none
     is done for what lies above the diagonal.

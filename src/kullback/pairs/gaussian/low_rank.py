@@ -91,7 +91,7 @@ def kl_low_rank_low_rank(p: LowRankMultivariateNormal, q: LowRankMultivariateNor
     log_det = 2 * (_log_det(capacitance_p) - _log_det(capacitance))
     offset = (loc_p - loc_q).unsqueeze(-1) / scale
     shift = offset - inner.mT @ (outer @ offset)
-    value = 0.5 * (_matrix_part(change, log_det) + shift.square().sum((-2, -1)))
+    value: Tensor = 0.5 * (_matrix_part(change, log_det) + shift.square().sum((-2, -1)))
     # What rounding left below 0 is taken off without its derivative.
     return value - value.detach().clamp_max(0.0)
 
