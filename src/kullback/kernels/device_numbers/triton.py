@@ -59,38 +59,32 @@ def pair_difference(x, x_low, y, y_low):
 
 @triton.jit
 def exp_reduced(high, low):
-    """n and f with e^(high + low) = 2^n (1 + f), |f| < 0.42; for -87 <= high <= 88, low far below high."""
-    n = tl.floor(tl.fma(high, _LOG2_E, 0.5))
-    r = tl.fma(n, -_LN2_B, tl.fma(n, -_LN2_A, high)) + (low - n * _LN2_C)
+    """2^n and f with e^(high + low) = 2^n (1 + f), |f| < 0.42; for -87 <= high <= 88, low far below high."""
+    # The addition of 1.5 · 2^23 rounds to a whole number n, which then stands in the last bits.
+    shifted = tl.fma(high, _LOG2_E, 12582912.0)
+    n = shifted - 12582912.0
+    r = tl.fma(n, -_LN2_B, tl.fma(n, -_LN2_A, high)) + tl.fma(n, -_LN2_C, low)
     series = tl.fma(r, 0.00139262508315, 0.00836323288368)
     series = tl.fma(r, series, 0.041666554213)
     series = tl.fma(r, series, 0.166665766661)
     series = tl.fma(r, series, 0.5)
-    return n, tl.fma(r * r, series, r)
-
-
-@triton.jit
-def power_of_two(n):
-    """2^n for a whole number from -126 to 127."""
-    return ((n.to(tl.int32) + 127) << 23).to(tl.float32, bitcast=True)
+    power = ((shifted.to(tl.int32, bitcast=True) << 23) + 0x3F800000).to(tl.float32, bitcast=True)
+    return power, tl.fma(r * r, series, r)
 
 
 @triton.jit
 def exp_pair(high, low):
-    """e^(high + low) for high <= 88 with low far below high; 0 below the normal numbers."""
-    inside = high > -87.0
-    n, f = exp_reduced(tl.where(inside, high, 0.0), tl.where(inside, low, 0.0))
-    scale = power_of_two(n)
-    return tl.where(inside, tl.fma(scale, f, scale), 0.0)
+    """e^(high + low) for high <= 88 with low far below high; e^-87, nothing beside a sum of 1, for all below."""
+    power, f = exp_reduced(tl.maximum(high, -87.0), low)
+    return tl.fma(power, f, power)
 
 
 @triton.jit
-def expm1_below(x):
-    """e^x - 1 for x <= 0."""
-    inside = x > -30.0
-    n, f = exp_reduced(tl.where(inside, x, 0.0), tl.zeros_like(x))
-    scale = power_of_two(n)
-    return tl.where(inside, tl.fma(scale, f, scale - 1.0), -1.0)
+def exp_below(x):
+    """e^x and e^x - 1 for x <= 0; 0 and -1 below -87."""
+    power, f = exp_reduced(tl.maximum(x, -87.0), 0.0)
+    inside = x > -87.0
+    return tl.where(inside, tl.fma(power, f, power), 0.0), tl.where(inside, tl.fma(power, f, power - 1.0), -1.0)
 
 
 @triton.jit

@@ -113,12 +113,11 @@ def _numbers(sides: Sequence[Layout], encodings: Sequence[Encoding]) -> list[flo
     return [*strides, *(encoding.smoothing for encoding in encodings), *scales]
 
 
-def _meaning(encodings: Sequence[Encoding]) -> dict[str, bool]:
-    named = zip("PQ", encodings, strict=False)
+def _meaning(encodings: Sequence[Encoding]) -> dict[str, int]:
+    """What the numbers of each side are, as `device_rows/triton.py` numbers it."""
     return {
-        key: flag
-        for side, encoding in named
-        for key, flag in ((f"{side}_LINEAR", encoding.linear), (f"{side}_SCALED", encoding.scale != 1.0))
+        f"{side}_KIND": 2 if encoding.linear else int(encoding.scale != 1.0)
+        for side, encoding in zip("PQ", encodings, strict=False)
     }
 
 

@@ -5,13 +5,15 @@ Called by the kernels in `kl_rows/triton.py`, `entropy_rows/triton.py` and `f_ro
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import triton
 import triton.language as tl
 
 from kullback.kernels.device_numbers.triton import (
     add_to_pair,
+    exp_below,
     exp_pair,
-    expm1_below,
     log1p_float,
     log1p_remainder,
     log_float,
@@ -23,16 +25,45 @@ from kullback.kernels.device_numbers.triton import (
     two_sum,
 )
 
+# What the numbers of a side are: log-weights, log-weights to be multiplied by a scale, weights.
+SCALED = tl.constexpr(1)
+LINEAR = tl.constexpr(2)
+
+
+class Side(NamedTuple):
+    """A block of one side."""
+
+    log: tl.tensor  # log-weights, 0 outside the support
+    low: tl.tensor  # what rounding took from them
+    support: tl.tensor
+    wrong: tl.tensor  # whether an entry cannot be what it should
+
+
+class Row(NamedTuple):
+    """What is known of the classes read so far; x and y are the log-weights of p and q, and u = y - x."""
+
+    top_p: tl.tensor
+    total_p: tl.tensor  # Σ e^x = e^top_p total_p
+    top_q: tl.tensor
+    total_q: tl.tensor
+    gap: tl.tensor  # log Σ e^y / Σ e^x, a pair
+    gap_low: tl.tensor
+    kl: tl.tensor  # KL(p || q), both normalised over these classes
+    shared_p: tl.tensor  # the part of total_p that lies in the support of q
+    mean_p: tl.tensor  # E_p u over the common support, a pair
+    mean_p_low: tl.tensor
+    shared_q: tl.tensor
+    mean_q: tl.tensor  # E_q u
+    mean_q_low: tl.tensor
+    leaks: tl.tensor  # whether q is zero where p is not
+    wrong: tl.tensor
+
 
 @triton.jit
-def read_side(row, columns, stride, inside, smoothing, scale, scale_low, LINEAR: tl.constexpr, SCALED: tl.constexpr):
-    """A block of one side.
-
-    Returns:
-        The log-weights as a pair, 0 outside the support; the support; whether an entry cannot be what it should.
-    """
-    value = tl.load(row + columns * stride, mask=inside, other=0.0).to(tl.float32)
-    if LINEAR:
+def read_side(start, columns, step, inside, smoothing, scale, scale_low, KIND: tl.constexpr):
+    """A block of one side, from the address of the row's first class."""
+    value = tl.load(start + columns * step, mask=inside, other=0.0).to(tl.float32)
+    if KIND == LINEAR:
         weight, missing = two_sum(value, smoothing)
         support = inside & (weight > 0.0)
         wrong = inside & ~((weight >= 0.0) & (weight < float("inf")))
@@ -42,160 +73,211 @@ def read_side(row, columns, stride, inside, smoothing, scale, scale_low, LINEAR:
     else:
         support = inside & (value > float("-inf"))
         wrong = inside & ~(value < float("inf"))
-        high = tl.where(support & (value < float("inf")), value, 0.0)
+        high = tl.where(support & ~wrong, value, 0.0)
         low = tl.zeros_like(high)
-        if SCALED:
+        if KIND == SCALED:
             product, product_low = two_product(high, scale)
             high, low = two_sum(product, tl.fma(high, scale_low, product_low))
-    return high, low, support, wrong
+    return Side(high, low, support, wrong)
 
 
 @triton.jit
-def sum_side(high, low, support):
+def sum_side(side):
     """The largest log-weight of a block (0 where there is none), e^(log-weight - largest) and their sum."""
-    top = tl.max(tl.where(support, high, float("-inf")), 0)
+    top = tl.max(tl.where(side.support, side.log, float("-inf")), 0)
     top = tl.where(top > float("-inf"), top, 0.0)
-    below, below_low = two_difference(high, top)
-    weight = tl.where(support, exp_pair(tl.where(support, below, 0.0), below_low + low), 0.0)
+    below, below_low = two_difference(side.log, top)
+    weight = tl.where(side.support, exp_pair(tl.minimum(below, 0.0), below_low + side.low), 0.0)
     return top, weight, tl.sum(weight, 0)
 
 
 @triton.jit
-def ratio_terms(p, q, v, v_low):
-    """Of a class with probabilities p and q and log-ratio v: p φ(v) and q - p, neither with cancellation.
-
-    Where one of the two is zero, v has to be 0 or finite; the first number is then q.
-    """
-    far = (tl.abs(v) > 1.0) | (p == 0.0) | (q == 0.0)
-    w = tl.where(far, 0.0, v)
-    w_low = tl.where(far, 0.0, v_low)
-    # d/dv of v² φ(v) is e^v - 1, of which two terms are enough beside a rounding of v.
-    curved = tl.fma(w * w, phi(w), w_low * tl.fma(0.5 * w, w, w))
-    bent = tl.where(far, (q - p) - p * v, p * curved)
-    return bent, tl.where(far, q - p, p * (w + (curved + w_low)))
+def log_weight_ratio(p, q):
+    """u = y - x as a pair, on the common support, else 0."""
+    shared = p.support & q.support
+    u, u_low = two_difference(q.log, p.log)
+    return tl.where(shared, u, 0.0), tl.where(shared, u_low + (q.low - p.low), 0.0)
 
 
 @triton.jit
-def compare_masses(p, q, shared, u, u_low, gap, gap_low):
-    """Sums of `ratio_terms` over a block, for log-ratios u - gap."""
-    v, v_low = pair_difference(u, u_low, gap, gap_low)
-    bent, excess = ratio_terms(p, q, tl.where(shared, v, 0.0), tl.where(shared, v_low, 0.0))
-    return tl.sum(bent, 0), tl.sum(excess, 0)
+def less_centre(u, u_low, shared, centre, centre_low):
+    """u - centre to a rounding of the result, on the common support, else 0."""
+    return tl.where(shared, (u - centre) + (u_low - centre_low), 0.0)
 
 
 @triton.jit
-def compare_block(x, x_low, in_p, y, y_low, in_q, CENTRE: tl.constexpr):
-    """Of one block: the sums of both sides, the log of their ratio, KL(p || q) within the block, and E_p u.
+def ratio_sums(p, q, shared, u, u_low, gap, gap_low, q_scale):
+    """Σ p φ(v), Σ (q - p) and Σ p v with v = u - gap, for weights p and q q_scale of a block, q_scale q = p e^v.
 
-    With u = log-weight of q less that of p and D an approximation of log Σe^y/Σe^x, let X = Σ p φ(u - D) and
-    E = Σ (q - p). Whatever D is, KL = X - (E - log(1 + E)) and log(1 + E) is what D lacks. Both parts are
-    non-negative and the second is far below the first once D is known to a fraction of a typical u - D.
+    φ(v) = e^v - 1 - v from its series where |v| <= 1, else from the weights: nothing cancels either way.
     """
-    top_p, weight_p, total_p = sum_side(x, x_low, in_p)
-    top_q, weight_q, total_q = sum_side(y, y_low, in_q)
-    shared = in_p & in_q
-    u, u_low = pair_difference(y, y_low, x, x_low)
-    u, u_low = tl.where(shared, u, 0.0), tl.where(shared, u_low, 0.0)
+    v = less_centre(u, u_low, shared, gap, gap_low)
+    near = shared & (tl.abs(v) <= 1.0)
+    w = tl.where(near, v, 0.0)
+    curved = w * w * phi(w)
+    change = q * q_scale - p
+    bent = tl.where(near, p * curved, change - p * v)
+    excess = tl.where(near, p * (w + curved), change)
+    return tl.sum(bent, 0), tl.sum(excess, 0), tl.sum(p * v, 0)
+
+
+@triton.jit
+def mean_over(weight, total, u, u_low, shared, centre, centre_low):
+    """E u under weights as a pair. The first mean is off by a rounding of |u - centre|, the second of what is left."""
+    safe = tl.where(total > 0.0, total, 1.0)
+    for _ in tl.static_range(2):
+        rest = tl.sum(weight * less_centre(u, u_low, shared, centre, centre_low), 0)
+        centre, centre_low = add_to_pair(centre, centre_low, tl.div_rn(rest, safe))
+    return centre, centre_low
+
+
+@triton.jit
+def compare_block(p, q, guess, guess_low, MEAN_P: tl.constexpr, MEAN_Q: tl.constexpr):
+    """What one block tells, as a `Row`; the gap of the blocks before is the first guess.
+
+    For any D, X = Σ p φ(u - D) and E = Σ (e^(u - D) - 1) p over Σ p: KL = X - (E - log(1 + E)), and log(1 + E) is what
+    D lacks. Near equality both parts are quadratic in u - D; the second is below half of the first while E² <= X.
+    Where it is not, D is found from the sums of the block, then again from its E.
+    """
+    top_p, weight_p, total_p = sum_side(p)
+    top_q, weight_q, total_q = sum_side(q)
+    shared = p.support & q.support
+    u, u_low = log_weight_ratio(p, q)
     some_p, some_q = tl.where(total_p > 0.0, total_p, 1.0), tl.where(total_q > 0.0, total_q, 1.0)
-    # q in units of 1/Σe^x, so that one division of the sums normalises both.
-    weight_q *= tl.div_rn(some_p, some_q)
-    gap, gap_low = two_difference(top_q, top_p)
-    gap, gap_low = add_to_pair(gap, gap_low, log_float(tl.div_rn(some_q, some_p)))
-    bent, excess = compare_masses(weight_p, weight_q, shared, u, u_low, gap, gap_low)
-    bent, excess = tl.div_rn(bent, some_p), tl.div_rn(excess, some_p)
+    tops, tops_low = two_difference(top_q, top_p)
+    gap, gap_low = guess, guess_low
+    far, far_low = pair_difference(tops, tops_low, gap, gap_low)
+    bent, excess, _ = ratio_sums(
+        weight_p, weight_q, shared, u, u_low, gap, gap_low, exp_pair(tl.minimum(far, 60.0), far_low)
+    )
+    size = tl.minimum(tl.abs(excess), some_p)
+    settled = (size * size <= bent * some_p) & (size <= 0.5 * some_p)
     known = (total_p > 0.0) & (total_q > 0.0)
-    excess = tl.where(known, excess, 0.0)
-    if excess * excess > 0.01 * bent:
-        gap, gap_low = add_to_pair(gap, gap_low, log1p_float(excess))
-        bent, excess = compare_masses(weight_p, weight_q, shared, u, u_low, gap, gap_low)
-        bent, excess = tl.div_rn(bent, some_p), tl.where(known, tl.div_rn(excess, some_p), 0.0)
-    gap, gap_low = add_to_pair(gap, gap_low, log1p_float(excess))
-    kl = tl.maximum(bent - log1p_remainder(excess), 0.0)
-    centre, centre_low, shared_p = gap, gap_low, total_p
-    if CENTRE:
+    if known & ~settled:
+        gap, gap_low = add_to_pair(tops, tops_low, log_float(tl.div_rn(some_q, some_p)))
+        for attempt in tl.static_range(2):
+            far, far_low = pair_difference(tops, tops_low, gap, gap_low)
+            bent, excess, _ = ratio_sums(weight_p, weight_q, shared, u, u_low, gap, gap_low, exp_pair(far, far_low))
+            if attempt == 0:
+                gap, gap_low = add_to_pair(gap, gap_low, log1p_float(tl.div_rn(excess, some_p)))
+    bent, excess = tl.div_rn(bent, some_p), tl.where(known, tl.div_rn(excess, some_p), 0.0)
+    kl = tl.where(known, tl.maximum(bent - log1p_remainder(excess), 0.0), 0.0)
+    mean_p, mean_p_low, shared_p = gap, gap_low, total_p
+    if MEAN_P:
         shared_p = tl.sum(tl.where(shared, weight_p, 0.0), 0)
-        some = tl.where(shared_p > 0.0, shared_p, 1.0)
-        for _ in tl.static_range(2):
-            w, w_low = pair_difference(u, u_low, centre, centre_low)
-            moment = tl.sum(tl.where(shared, weight_p * (w + w_low), 0.0), 0)
-            centre, centre_low = add_to_pair(centre, centre_low, tl.div_rn(moment, some))
-    return top_p, total_p, top_q, total_q, gap, gap_low, kl, shared_p, centre, centre_low
+        mean_p, mean_p_low = mean_over(weight_p, shared_p, u, u_low, shared, gap, gap_low)
+    mean_q, mean_q_low, shared_q = gap, gap_low, total_q
+    if MEAN_Q:
+        shared_q = tl.sum(tl.where(shared, weight_q, 0.0), 0)
+        mean_q, mean_q_low = mean_over(weight_q, shared_q, u, u_low, shared, gap, gap_low)
+    gap, gap_low = add_to_pair(gap, gap_low, log1p_float(excess))
+    leaks = tl.max((p.support & ~q.support).to(tl.int32), 0)
+    wrong = tl.max((p.wrong | q.wrong).to(tl.int32), 0)
+    return Row(top_p, total_p, top_q, total_q, gap, gap_low, kl, shared_p, mean_p, mean_p_low, shared_q, mean_q,
+               mean_q_low, leaks, wrong)  # fmt: skip
 
 
 @triton.jit
-def join_totals(top, total, top_b, total_b):
-    """The sums e^top total and e^top_b total_b at their common scale: the larger top and both totals there."""
+def no_classes():
+    """The `Row` of no classes."""
+    zero = tl.full((), 0.0, tl.float32)
+    no = tl.full((), 0, tl.int32)
+    return Row(zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, no, no)
+
+
+@triton.jit
+def log_of_sum(top, total):
+    """log(e^top total) as a pair."""
+    log, log_low = log_pair(tl.where(total > 0.0, total, 1.0))
+    high, low = two_sum(top, log)
+    return high, low + log_low
+
+
+@triton.jit
+def join_scales(top, total, top_b, total_b):
+    """The larger of two tops, of those that belong to a sum, and what brings both sums to it."""
     joint = tl.where(total == 0.0, top_b, tl.where(total_b == 0.0, top, tl.maximum(top, top_b)))
     below, below_low = two_difference(top, joint)
     below_b, below_b_low = two_difference(top_b, joint)
-    scaled = total * exp_pair(tl.where(total > 0.0, below, 0.0), below_low)
-    return joint, scaled, total_b * exp_pair(tl.where(total_b > 0.0, below_b, 0.0), below_b_low)
+    return joint, exp_pair(tl.minimum(below, 0.0), below_low), exp_pair(tl.minimum(below_b, 0.0), below_b_low)
 
 
 @triton.jit
-def share(part, other):
-    """What two parts are of their sum."""
-    total = part + other
-    safe = tl.where(total > 0.0, total, 1.0)
-    return tl.div_rn(part, safe), tl.div_rn(other, safe)
+def join_means(part, mean, mean_low, part_b, mean_b, mean_b_low):
+    """The mean over two parts, from the part that weighs more: where it has nearly all, its own digits stay."""
+    turned = part_b > part
+    total = part + part_b
+    least = tl.div_rn(tl.minimum(part, part_b), tl.where(total > 0.0, total, 1.0))
+    step, step_low = pair_difference(mean_b, mean_b_low, mean, mean_low)
+    step = tl.where(turned, -(step + step_low), step + step_low)
+    return add_to_pair(
+        tl.where(turned, mean_b, mean), tl.where(turned, mean_b_low, mean_low), tl.where(least > 0.0, least * step, 0.0)
+    )
 
 
 @triton.jit
-def join_blocks(top_p, total_p, top_q, total_q, gap, gap_low, kl, shared_p, centre, centre_low,
-                top_p_b, total_p_b, top_q_b, total_q_b, gap_b, gap_b_low, kl_b, shared_p_b, centre_b, centre_b_low,
-                CENTRE: tl.constexpr):  # fmt: skip
-    """What is known of the row so far and of one more block, together.
+def join_blocks(a, b, MEAN_P: tl.constexpr, MEAN_Q: tl.constexpr):
+    """Two `Row`s as one.
 
     By the chain rule KL = P KL_1 + P' KL_2 + KL((P, P') || (Q, Q')), P and Q the shares of the parts: no term is
-    negative, so that the accuracy of a block is that of a row.
+    negative, so that the accuracy of a block is that of a row. With d the difference of the two gaps, P' <= 1/2 the
+    share of the lighter part and z = P' (e^d - 1),
+
+        the joint gap is that of the heavier part + log(1 + z),    the last term P' φ(d) - (z - log(1 + z)).
     """
-    top_p, mass, mass_b = join_totals(top_p, total_p, top_p_b, total_p_b)
-    p, p_b = share(mass, mass_b)
-    if CENTRE:
-        # At the scale of the sums of p.
-        both = tl.where(total_p > 0.0, tl.div_rn(mass, tl.where(total_p > 0.0, total_p, 1.0)), 0.0) * shared_p
-        both_b = (
-            tl.where(total_p_b > 0.0, tl.div_rn(mass_b, tl.where(total_p_b > 0.0, total_p_b, 1.0)), 0.0) * shared_p_b
-        )
-        _, of_both_b = share(both, both_b)
-        step, step_low = pair_difference(centre_b, centre_b_low, centre, centre_low)
-        centre, centre_low = add_to_pair(centre, centre_low, of_both_b * (step + step_low))
-        centre, centre_low = tl.where(both > 0.0, centre, centre_b), tl.where(both > 0.0, centre_low, centre_b_low)
-        shared_p = both + both_b
-    total_p = mass + mass_b
-    top_q, mass, mass_b = join_totals(top_q, total_q, top_q_b, total_q_b)
-    q, q_b = share(mass, mass_b)
-    total_q = mass + mass_b
-    some_p, some_q = tl.where(total_p > 0.0, total_p, 1.0), tl.where(total_q > 0.0, total_q, 1.0)
-    joint, joint_low = two_difference(top_q, top_p)
-    joint, joint_low = add_to_pair(joint, joint_low, log_float(tl.div_rn(some_q, some_p)))
-    known = (total_p > 0.0) & (total_q > 0.0)
-    between = 0.0
-    for _ in tl.static_range(2):
-        v, v_low = pair_difference(gap, gap_low, joint, joint_low)
-        v_b, v_b_low = pair_difference(gap_b, gap_b_low, joint, joint_low)
-        bent, excess = ratio_terms(p, q, v, v_low)
-        bent_b, excess_b = ratio_terms(p_b, q_b, v_b, v_b_low)
-        excess = tl.where(known, excess + excess_b, 0.0)
-        between = tl.maximum(bent + bent_b - log1p_remainder(excess), 0.0)
-        joint, joint_low = add_to_pair(joint, joint_low, log1p_float(excess))
-    kl = p * kl + p_b * kl_b + tl.where(known, between, 0.0)
-    return top_p, total_p, top_q, total_q, joint, joint_low, kl, shared_p, centre, centre_low
+    top_p, scale_a, scale_b = join_scales(a.top_p, a.total_p, b.top_p, b.total_p)
+    p_a, p_b = a.total_p * scale_a, b.total_p * scale_b
+    top_q, q_scale_a, q_scale_b = join_scales(a.top_q, a.total_q, b.top_q, b.total_q)
+    q_a, q_b = a.total_q * q_scale_a, b.total_q * q_scale_b
+    total_p = p_a + p_b
+    some_p = tl.where(total_p > 0.0, total_p, 1.0)
+    turned = p_b > p_a
+    lighter = tl.div_rn(tl.minimum(p_a, p_b), some_p)
+    heavier = tl.div_rn(tl.maximum(p_a, p_b), some_p)
+    d, d_low = pair_difference(b.gap, b.gap_low, a.gap, a.gap_low)
+    d = tl.where(turned, -(d + d_low), d + d_low)
+    compared = (p_a > 0.0) & (p_b > 0.0) & (q_a > 0.0) & (q_b > 0.0)
+    own, own_low = tl.where(turned, b.gap, a.gap), tl.where(turned, b.gap_low, a.gap_low)
+    if compared & (tl.abs(d) <= 1.0):
+        curved = d * d * phi(d)
+        z = lighter * (d + curved)
+        gap, gap_low = add_to_pair(own, own_low, log1p_float(z))
+        between = lighter * curved - log1p_remainder(z)
+    else:
+        # P' e^d = P Q'/Q, from which z is known where it is small; else the joint gap is that of the sums.
+        q_heavier, q_lighter = tl.where(turned, q_b, q_a), tl.where(turned, q_a, q_b)
+        some = q_heavier > 1e-30
+        z = heavier * tl.where(some, tl.div_rn(q_lighter, tl.where(some, q_heavier, 1.0)), 0.0) - lighter
+        log_q, log_q_low = log_of_sum(top_q, q_a + q_b)
+        log_p, log_p_low = log_of_sum(top_p, total_p)
+        gap, gap_low = pair_difference(log_q, log_q_low, log_p, log_p_low)
+        step, step_low = pair_difference(gap, gap_low, own, own_low)
+        small = some & (z < 1.0)
+        step = tl.where(small, log1p_float(tl.where(small, z, 0.0)), step + step_low)
+        moved, moved_low = add_to_pair(own, own_low, step)
+        gap, gap_low = tl.where(small, moved, gap), tl.where(small, moved_low, gap_low)
+        known = (total_p > 0.0) & (q_a + q_b > 0.0)
+        between = tl.where(known, step - tl.where(compared, lighter * d, 0.0), 0.0)
+    kl = tl.div_rn(p_a * a.kl + p_b * b.kl, some_p) + tl.maximum(between, 0.0)
+    shared_p, mean_p, mean_p_low = total_p, gap, gap_low
+    if MEAN_P:
+        part, part_b = a.shared_p * scale_a, b.shared_p * scale_b
+        mean_p, mean_p_low = join_means(part, a.mean_p, a.mean_p_low, part_b, b.mean_p, b.mean_p_low)
+        shared_p = part + part_b
+    shared_q, mean_q, mean_q_low = q_a + q_b, gap, gap_low
+    if MEAN_Q:
+        part, part_b = a.shared_q * q_scale_a, b.shared_q * q_scale_b
+        mean_q, mean_q_low = join_means(part, a.mean_q, a.mean_q_low, part_b, b.mean_q, b.mean_q_low)
+        shared_q = part + part_b
+    return Row(top_p, total_p, top_q, q_a + q_b, gap, gap_low, kl, shared_p, mean_p, mean_p_low, shared_q, mean_q,
+               mean_q_low, tl.maximum(a.leaks, b.leaks), tl.maximum(a.wrong, b.wrong))  # fmt: skip
 
 
 @triton.jit
-def log_ratio(x, x_low, y, y_low, shared, gap, gap_low):
-    """y - x less a centre, all pairs, as a float; 0 where it has no meaning."""
-    u, u_low = pair_difference(y, y_low, x, x_low)
-    v, v_low = pair_difference(u, u_low, gap, gap_low)
-    return tl.where(shared, v + v_low, 0.0)
-
-
-@triton.jit
-def probability(x, x_low, support, log_total, log_total_low):
+def probability(side, log_total, log_total_low):
     """e^(x - log_total), 0 outside the support."""
-    below, below_low = two_difference(x, log_total)
-    return tl.where(support, exp_pair(tl.where(support, below, 0.0), below_low + (x_low - log_total_low)), 0.0)
+    below, below_low = two_difference(side.log, log_total)
+    return tl.where(side.support, exp_pair(tl.minimum(below, 0.0), below_low + (side.low - log_total_low)), 0.0)
 
 
 @triton.jit
@@ -205,20 +287,36 @@ def one_over(log_total, log_total_low):
 
 
 @triton.jit
-def gradient_to_q(x, x_low, in_p, y, y_low, in_q, log_p, log_p_low, gap, gap_low, inside, LINEAR: tl.constexpr):
-    """∂KL/∂q: q - p from the larger of the two and their log-ratio, so that nothing cancels; per weight (q - p)/q."""
-    shared = in_p & in_q
-    v = log_ratio(x, x_low, y, y_low, shared, gap, gap_low)
-    lack = expm1_below(-tl.abs(v))
-    log_q, log_q_low = two_sum(log_p, gap)
-    log_q_low += log_p_low + gap_low
-    if LINEAR:
-        inverse = exp_pair(tl.where(shared, tl.minimum(-v, 88.0), 0.0), tl.zeros_like(v))
-        inverse = tl.where(-v > 88.0, float("inf"), inverse)
-        entry = tl.where(v > 0.0, -lack, lack * tl.where(v < 0.0, inverse, 1.0))
-        return tl.where(shared, entry, tl.where(inside & ~in_p, 1.0, 0.0)) * one_over(log_q, log_q_low)
-    from_q = (v > 0.0) | ~in_p
-    log_total = tl.where(from_q, log_q, log_p)
-    log_total_low = tl.where(from_q, log_q_low, log_p_low)
-    larger = probability(tl.where(from_q, y, x), tl.where(from_q, y_low, x_low), in_q, log_total, log_total_low)
+def gradient_to_q(p, q, v, log_p, log_p_low, log_q, log_q_low, inside, KIND: tl.constexpr):
+    """∂KL/∂q: q - p from the larger of the two and v = log q/p, so that nothing cancels; per weight (q - p)/q."""
+    shared = p.support & q.support
+    _, lack = exp_below(-tl.abs(v))
+    if KIND == LINEAR:
+        inverse = exp_pair(tl.minimum(-v, 88.0), 0.0)
+        entry = tl.where(v > 0.0, -lack, lack * tl.where(-v > 88.0, float("inf"), inverse))
+        return tl.where(shared, entry, tl.where(inside & ~p.support, 1.0, 0.0)) * one_over(log_q, log_q_low)
+    from_q = (v > 0.0) | ~p.support
+    larger = Side(tl.where(from_q, q.log, p.log), tl.where(from_q, q.low, p.low), q.support, q.wrong)
+    larger = probability(larger, tl.where(from_q, log_q, log_p), tl.where(from_q, log_q_low, log_p_low))
     return larger * tl.where(shared, tl.where(v > 0.0, -lack, lack), 1.0)
+
+
+@triton.jit
+def store_gradient(to, row, classes, columns, inside, entry, factor, state, scale, KIND: tl.constexpr):
+    """Write a block of a gradient: times what comes in; 0 in a row that is infinite or left out, else NaN where it is.
+
+    The state of a row is 0, or 1 where the gradient is zero, or 2 where the row has no meaning.
+    """
+    if KIND == SCALED:
+        entry *= scale
+    entry = tl.where(state == 1.0, 0.0, tl.where(state == 2.0, float("nan"), entry * factor))
+    tl.store(to + row * classes + columns, entry.to(to.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def end_of_row(keep, row, classes, HAS_KEEP: tl.constexpr):
+    """How many classes of a row are read: none of a row that is left out."""
+    end = classes
+    if HAS_KEEP:
+        end = tl.where(tl.load(keep + row) != 0, classes, 0)
+    return end
