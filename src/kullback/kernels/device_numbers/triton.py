@@ -173,12 +173,14 @@ def log_pair(x):
 
 @triton.jit
 def phi(v):
-    """(e^v - 1 - v)/v² for |v| <= 1."""
-    series = tl.fma(v, 2.80309380974e-07, 2.81264443487e-06)
-    series = tl.fma(v, series, 2.47980259484e-05)
-    series = tl.fma(v, series, 0.000198369884923)
-    series = tl.fma(v, series, 0.00138888987925)
-    series = tl.fma(v, series, 0.00833334524139)
-    series = tl.fma(v, series, 0.0416666665924)
-    series = tl.fma(v, series, 0.166666665773)
+    """(e^v - 1 - v)/v² for |v| <= 2, to 0.3 roundings before those of the evaluation."""
+    series = tl.fma(v, 2.20554508e-09, 2.6708717e-08)
+    series = tl.fma(v, series, 2.75157106e-07)
+    series = tl.fma(v, series, 2.74987678e-06)
+    series = tl.fma(v, series, 2.48021843e-05)
+    series = tl.fma(v, series, 0.000198421098)
+    series = tl.fma(v, series, 0.00138888857)
+    series = tl.fma(v, series, 0.00833332911)
+    series = tl.fma(v, series, 0.0416666679)
+    series = tl.fma(v, series, 0.166666672)
     return tl.fma(v, series, 0.5)

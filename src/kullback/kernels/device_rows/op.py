@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _DTYPES = frozenset({torch.float32, torch.bfloat16, torch.float16})
-_SERVED_FUNCTIONS = frozenset(launch._MODULES)
 _failures: dict[str, str] = {}  # why Triton is not used any more, by type of device
 
 
@@ -37,10 +35,10 @@ def served_settings(rows: NativeRows, tensors: Sequence[Tensor], options: Sequen
     device = tensors[0].device
     if device_choice.route_of(device) != "triton" or device.type in _failures:
         return None
-    if any(t.dtype not in _DTYPES or t.device != device for t in tensors):
+    if any(t.dtype not in _DTYPES or t.device != device or t.layout is not torch.strided for t in tensors):
         return None
     settings = rows.settings(*options)
-    if settings is None or settings.function not in _SERVED_FUNCTIONS or settings.outer != 0:
+    if settings is None or settings.function not in launch.FAMILIES or settings.outer != 0:
         return None
     return settings
 
@@ -51,43 +49,18 @@ def device_rows(
     """One value per row; None where Triton failed, after a warning."""
     if recorded:
         return _attempt(tensors[0].device, functools.partial(_DeviceRows.apply, op, settings, request, *tensors))
-    value, _ = _attempt(tensors[0].device, lambda: _values(settings, tensors, request, False)) or (None, None)
-    return value
-
-
-def _values(
-    settings: Settings, tensors: Sequence[Tensor], request: Request, recorded: bool
-) -> tuple[Tensor, Tensor | None]:
-    value = torch.empty(request.batch, dtype=torch.float32, device=tensors[0].device)
-    statistics = value.new_empty(*request.batch, launch.STATISTICS) if recorded else None
-    if value.numel() > 0:
-        launch.forward(settings, tensors, request, value, statistics)
-    return value, statistics
-
-
-def _gradients(  # noqa: PLR0917
-    settings: Settings,
-    grad: Tensor,
-    statistics: Tensor,
-    tensors: Sequence[Tensor],
-    request: Request,
-    needs: Sequence[bool],
-) -> list[Tensor | None]:
-    found = [
-        torch.empty_like(t, memory_format=torch.contiguous_format) if need else None
-        for t, need in zip(tensors, needs, strict=True)
-    ]
-    if math.prod(request.batch) > 0:
-        launch.backward(settings, grad, statistics, tensors, request, found)
-    return found
+    found = _attempt(
+        tensors[0].device, functools.partial(launch.values, settings, tensors, request, [False] * len(tensors))
+    )
+    return None if found is None else found[0]
 
 
 class _DeviceRows(torch.autograd.Function):
-    """Saves the inputs and nine numbers per row; the reference does what is not a first derivative."""
+    """Saves the inputs and a few numbers per row; the reference does what is not a first derivative."""
 
     @staticmethod
     def forward(ctx: Any, op: RowOp, settings: Settings, request: Request, *tensors: Tensor) -> Tensor:
-        value, statistics = _values(settings, tensors, request, True)
+        value, statistics = launch.values(settings, tensors, request, ctx.needs_input_grad[3:])
         ctx.op, ctx.settings, ctx.request = op, settings, request
         ctx.save_for_backward(statistics, *tensors)
         return value
@@ -98,7 +71,7 @@ class _DeviceRows(torch.autograd.Function):
         request, needs = ctx.request, ctx.needs_input_grad[3:]
         shared = any(need and t.shape[:-1] != request.batch for t, need in zip(tensors, needs, strict=True))
         if not (shared or torch.is_grad_enabled() or gradient_followed(grad)) and is_strided(grad):
-            run = functools.partial(_gradients, ctx.settings, grad, statistics, tensors, request, needs)
+            run = functools.partial(launch.gradients, ctx.settings, grad, statistics, tensors, request, needs)
             found = _attempt(grad.device, run)
             if found is not None:
                 return (None, None, None, *found)

@@ -40,20 +40,26 @@ class Side(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What is known of the classes read so far; x and y are the log-weights of p and q, and u = y - x."""
+    """What is known of the classes read so far; x and y are the log-weights of p and q, and u = y - x.
+
+    The gap and the means are counted from a base near them, the difference of the largest y and x of a block. Of a row
+    in which one class has all but a trace of p and q, u - base is exactly 0 there, and they keep digits of the trace.
+    """
 
     top_p: tl.tensor
     total_p: tl.tensor  # Σ e^x = e^top_p total_p
     top_q: tl.tensor
     total_q: tl.tensor
-    gap: tl.tensor  # log Σ e^y / Σ e^x, a pair
+    base: tl.tensor  # a pair
+    base_low: tl.tensor
+    gap: tl.tensor  # log Σ e^y / Σ e^x - base, a pair
     gap_low: tl.tensor
     kl: tl.tensor  # KL(p || q), both normalised over these classes
     shared_p: tl.tensor  # the part of total_p that lies in the support of q
-    mean_p: tl.tensor  # E_p u over the common support, a pair
+    mean_p: tl.tensor  # E_p u - base over the common support, a pair
     mean_p_low: tl.tensor
     shared_q: tl.tensor
-    mean_q: tl.tensor  # E_q u
+    mean_q: tl.tensor  # E_q u - base
     mean_q_low: tl.tensor
     leaks: tl.tensor  # whether q is zero where p is not
     wrong: tl.tensor
@@ -83,20 +89,22 @@ def read_side(start, columns, step, inside, smoothing, scale, scale_low, KIND: t
 
 @triton.jit
 def sum_side(side):
-    """The largest log-weight of a block (0 where there is none), e^(log-weight - largest) and their sum."""
+    """The largest log-weight of a block (0 where there is none), how far others are below it, e^that and their sum."""
     top = tl.max(tl.where(side.support, side.log, float("-inf")), 0)
     top = tl.where(top > float("-inf"), top, 0.0)
     below, below_low = two_difference(side.log, top)
-    weight = tl.where(side.support, exp_pair(tl.minimum(below, 0.0), below_low + side.low), 0.0)
-    return top, weight, tl.sum(weight, 0)
+    below_low += side.low
+    weight = tl.where(side.support, exp_pair(tl.minimum(below, 0.0), below_low), 0.0)
+    return top, below, below_low, weight, tl.sum(weight, 0)
 
 
 @triton.jit
-def log_weight_ratio(p, q):
-    """u = y - x as a pair, on the common support, else 0."""
+def log_weight_ratio(p, q, base, base_low):
+    """u - base = y - x - base as a pair, on the common support, else 0."""
     shared = p.support & q.support
     u, u_low = two_difference(q.log, p.log)
-    return tl.where(shared, u, 0.0), tl.where(shared, u_low + (q.low - p.low), 0.0)
+    u, u_low = pair_difference(u, u_low + (q.low - p.low), base, base_low)
+    return tl.where(shared, u, 0.0), tl.where(shared, u_low, 0.0)
 
 
 @triton.jit
@@ -106,19 +114,29 @@ def less_centre(u, u_low, shared, centre, centre_low):
 
 
 @triton.jit
-def ratio_sums(p, q, shared, u, u_low, gap, gap_low, q_scale):
-    """Σ p φ(v), Σ (q - p) and Σ p v with v = u - gap, for weights p and q q_scale of a block, q_scale q = p e^v.
+def gap_from(row, base, base_low):
+    """The gap of a `Row` as a pair, counted from another base."""
+    moved, moved_low = pair_difference(row.base, row.base_low, base, base_low)
+    moved, moved_low = add_to_pair(moved, moved_low, row.gap)
+    return moved, moved_low + row.gap_low
 
-    φ(v) = e^v - 1 - v from its series where |v| <= 1, else from the weights: nothing cancels either way.
+
+@triton.jit
+def ratio_sums(p, q, shared, u, u_low, gap, gap_low):
+    """Σ p φ(v) and Σ p (e^v - 1) of a block, v = u - gap, from the weights p and q e^-gap = p e^v.
+
+    φ(v) = e^v - 1 - v from its series where |v| <= 2, else from the weights: nothing cancels either way.
     """
-    v = less_centre(u, u_low, shared, gap, gap_low)
-    near = shared & (tl.abs(v) <= 1.0)
+    v, v_low = pair_difference(u, u_low, gap, gap_low)
+    near = shared & (tl.abs(v) <= 2.0)
     w = tl.where(near, v, 0.0)
-    curved = w * w * phi(w)
-    change = q * q_scale - p
-    bent = tl.where(near, p * curved, change - p * v)
+    # φ is quadratic: a rounding of v would count twice. Its derivative e^v - 1 is w + w²/2 next to a rounding.
+    curved = tl.fma(w * w, phi(w), tl.where(near, v_low, 0.0) * tl.fma(0.5 * w, w, w))
+    # The scale is limited to what cannot overflow; a guess that far off is not taken.
+    change = q * exp_pair(tl.minimum(-gap, 60.0), -gap_low) - p
+    bent = tl.where(near, p * curved, tl.fma(-p, tl.where(shared, v, 0.0), change))
     excess = tl.where(near, p * (w + curved), change)
-    return tl.sum(bent, 0), tl.sum(excess, 0), tl.sum(p * v, 0)
+    return tl.sum(bent, 0), tl.sum(excess, 0)
 
 
 @triton.jit
@@ -132,34 +150,30 @@ def mean_over(weight, total, u, u_low, shared, centre, centre_low):
 
 
 @triton.jit
-def compare_block(p, q, guess, guess_low, MEAN_P: tl.constexpr, MEAN_Q: tl.constexpr):
-    """What one block tells, as a `Row`; the gap of the blocks before is the first guess.
+def compare_block(p, q, before, MEAN_P: tl.constexpr, MEAN_Q: tl.constexpr):
+    """What one block tells, as a `Row`; the gap of the `Row` before is the first guess.
 
     For any D, X = Σ p φ(u - D) and E = Σ (e^(u - D) - 1) p over Σ p: KL = X - (E - log(1 + E)), and log(1 + E) is what
-    D lacks. Near equality both parts are quadratic in u - D; the second is below half of the first while E² <= X.
-    Where it is not, D is found from the sums of the block, then again from its E.
+    D lacks. Near equality both parts are quadratic in u - D; the second is an eighth of the first while 4 E² <= X.
+    Where it is more, D is found from the sums of the block, then again from its E.
     """
-    top_p, weight_p, total_p = sum_side(p)
-    top_q, weight_q, total_q = sum_side(q)
+    top_p, x, x_low, weight_p, total_p = sum_side(p)
+    top_q, y, y_low, weight_q, total_q = sum_side(q)
+    base, base_low = two_difference(top_q, top_p)
     shared = p.support & q.support
-    u, u_low = log_weight_ratio(p, q)
+    u, u_low = pair_difference(y, y_low, x, x_low)
+    u, u_low = tl.where(shared, u, 0.0), tl.where(shared, u_low, 0.0)
     some_p, some_q = tl.where(total_p > 0.0, total_p, 1.0), tl.where(total_q > 0.0, total_q, 1.0)
-    tops, tops_low = two_difference(top_q, top_p)
-    gap, gap_low = guess, guess_low
-    far, far_low = pair_difference(tops, tops_low, gap, gap_low)
-    bent, excess, _ = ratio_sums(
-        weight_p, weight_q, shared, u, u_low, gap, gap_low, exp_pair(tl.minimum(far, 60.0), far_low)
-    )
+    gap, gap_low = gap_from(before, base, base_low)
+    bent, excess = ratio_sums(weight_p, weight_q, shared, u, u_low, gap, gap_low)
     size = tl.minimum(tl.abs(excess), some_p)
-    settled = (size * size <= bent * some_p) & (size <= 0.5 * some_p)
+    settled = (4.0 * size * size <= bent * some_p) & (size <= 0.5 * some_p)
     known = (total_p > 0.0) & (total_q > 0.0)
     if known & ~settled:
-        gap, gap_low = add_to_pair(tops, tops_low, log_float(tl.div_rn(some_q, some_p)))
-        for attempt in tl.static_range(2):
-            far, far_low = pair_difference(tops, tops_low, gap, gap_low)
-            bent, excess, _ = ratio_sums(weight_p, weight_q, shared, u, u_low, gap, gap_low, exp_pair(far, far_low))
-            if attempt == 0:
-                gap, gap_low = add_to_pair(gap, gap_low, log1p_float(tl.div_rn(excess, some_p)))
+        gap, gap_low = log_float(tl.div_rn(some_q, some_p)), tl.full((), 0.0, tl.float32)
+        _, excess = ratio_sums(weight_p, weight_q, shared, u, u_low, gap, gap_low)
+        gap, gap_low = add_to_pair(gap, gap_low, log1p_float(tl.div_rn(excess, some_p)))
+        bent, excess = ratio_sums(weight_p, weight_q, shared, u, u_low, gap, gap_low)
     bent, excess = tl.div_rn(bent, some_p), tl.where(known, tl.div_rn(excess, some_p), 0.0)
     kl = tl.where(known, tl.maximum(bent - log1p_remainder(excess), 0.0), 0.0)
     mean_p, mean_p_low, shared_p = gap, gap_low, total_p
@@ -173,8 +187,8 @@ def compare_block(p, q, guess, guess_low, MEAN_P: tl.constexpr, MEAN_Q: tl.const
     gap, gap_low = add_to_pair(gap, gap_low, log1p_float(excess))
     leaks = tl.max((p.support & ~q.support).to(tl.int32), 0)
     wrong = tl.max((p.wrong | q.wrong).to(tl.int32), 0)
-    return Row(top_p, total_p, top_q, total_q, gap, gap_low, kl, shared_p, mean_p, mean_p_low, shared_q, mean_q,
-               mean_q_low, leaks, wrong)  # fmt: skip
+    return Row(top_p, total_p, top_q, total_q, base, base_low, gap, gap_low, kl, shared_p, mean_p, mean_p_low,
+               shared_q, mean_q, mean_q_low, leaks, wrong)  # fmt: skip
 
 
 @triton.jit
@@ -182,7 +196,7 @@ def no_classes():
     """The `Row` of no classes."""
     zero = tl.full((), 0.0, tl.float32)
     no = tl.full((), 0, tl.int32)
-    return Row(zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, no, no)
+    return Row(zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, no, no)
 
 
 @triton.jit
@@ -203,7 +217,7 @@ def join_scales(top, total, top_b, total_b):
 
 
 @triton.jit
-def join_means(part, mean, mean_low, part_b, mean_b, mean_b_low):
+def weigh_means(part, mean, mean_low, part_b, mean_b, mean_b_low):
     """The mean over two parts, from the part that weighs more: where it has nearly all, its own digits stay."""
     turned = part_b > part
     total = part + part_b
@@ -213,6 +227,19 @@ def join_means(part, mean, mean_low, part_b, mean_b, mean_b_low):
     return add_to_pair(
         tl.where(turned, mean_b, mean), tl.where(turned, mean_b_low, mean_low), tl.where(least > 0.0, least * step, 0.0)
     )
+
+
+@triton.jit
+def join_means(a, part, mean, mean_low, b, part_b, mean_b, mean_b_low, turned):
+    """The mean over two `Row`s, counted from the base of b where `turned`, else from that of a."""
+    step, step_low = pair_difference(b.base, b.base_low, a.base, a.base_low)
+    moved, moved_low = add_to_pair(tl.where(turned, -step, step), tl.where(turned, -step_low, step_low),
+                                   tl.where(turned, mean, mean_b))  # fmt: skip
+    moved_low += tl.where(turned, mean_low, mean_b_low)
+    return weigh_means(
+        part, tl.where(turned, moved, mean), tl.where(turned, moved_low, mean_low),
+        part_b, tl.where(turned, mean_b, moved), tl.where(turned, mean_b_low, moved_low),
+    )  # fmt: skip
 
 
 @triton.jit
@@ -234,9 +261,11 @@ def join_blocks(a, b, MEAN_P: tl.constexpr, MEAN_Q: tl.constexpr):
     turned = p_b > p_a
     lighter = tl.div_rn(tl.minimum(p_a, p_b), some_p)
     heavier = tl.div_rn(tl.maximum(p_a, p_b), some_p)
-    d, d_low = pair_difference(b.gap, b.gap_low, a.gap, a.gap_low)
+    d, d_low = gap_from(b, a.base, a.base_low)
+    d, d_low = pair_difference(d, d_low, a.gap, a.gap_low)
     d = tl.where(turned, -(d + d_low), d + d_low)
     compared = (p_a > 0.0) & (p_b > 0.0) & (q_a > 0.0) & (q_b > 0.0)
+    base, base_low = tl.where(turned, b.base, a.base), tl.where(turned, b.base_low, a.base_low)
     own, own_low = tl.where(turned, b.gap, a.gap), tl.where(turned, b.gap_low, a.gap_low)
     if compared & (tl.abs(d) <= 1.0):
         curved = d * d * phi(d)
@@ -251,6 +280,7 @@ def join_blocks(a, b, MEAN_P: tl.constexpr, MEAN_Q: tl.constexpr):
         log_q, log_q_low = log_of_sum(top_q, q_a + q_b)
         log_p, log_p_low = log_of_sum(top_p, total_p)
         gap, gap_low = pair_difference(log_q, log_q_low, log_p, log_p_low)
+        gap, gap_low = pair_difference(gap, gap_low, base, base_low)
         step, step_low = pair_difference(gap, gap_low, own, own_low)
         small = some & (z < 1.0)
         step = tl.where(small, log1p_float(tl.where(small, z, 0.0)), step + step_low)
@@ -262,15 +292,23 @@ def join_blocks(a, b, MEAN_P: tl.constexpr, MEAN_Q: tl.constexpr):
     shared_p, mean_p, mean_p_low = total_p, gap, gap_low
     if MEAN_P:
         part, part_b = a.shared_p * scale_a, b.shared_p * scale_b
-        mean_p, mean_p_low = join_means(part, a.mean_p, a.mean_p_low, part_b, b.mean_p, b.mean_p_low)
+        mean_p, mean_p_low = join_means(a, part, a.mean_p, a.mean_p_low, b, part_b, b.mean_p, b.mean_p_low, turned)
         shared_p = part + part_b
     shared_q, mean_q, mean_q_low = q_a + q_b, gap, gap_low
     if MEAN_Q:
         part, part_b = a.shared_q * q_scale_a, b.shared_q * q_scale_b
-        mean_q, mean_q_low = join_means(part, a.mean_q, a.mean_q_low, part_b, b.mean_q, b.mean_q_low)
+        mean_q, mean_q_low = join_means(a, part, a.mean_q, a.mean_q_low, b, part_b, b.mean_q, b.mean_q_low, turned)
         shared_q = part + part_b
-    return Row(top_p, total_p, top_q, q_a + q_b, gap, gap_low, kl, shared_p, mean_p, mean_p_low, shared_q, mean_q,
-               mean_q_low, tl.maximum(a.leaks, b.leaks), tl.maximum(a.wrong, b.wrong))  # fmt: skip
+    return Row(top_p, total_p, top_q, q_a + q_b, base, base_low, gap, gap_low, kl, shared_p, mean_p, mean_p_low,
+               shared_q, mean_q, mean_q_low, tl.maximum(a.leaks, b.leaks), tl.maximum(a.wrong, b.wrong))  # fmt: skip
+
+
+@triton.jit
+def log_of_q(log_p, log_p_low, base, base_low, gap, gap_low):
+    """The log of the sum of q's weights as a pair, from that of p's."""
+    high, low = add_to_pair(log_p, log_p_low, base)
+    high, low = add_to_pair(high, low + base_low, gap)
+    return high, low + gap_low
 
 
 @triton.jit
@@ -311,6 +349,19 @@ def store_gradient(to, row, classes, columns, inside, entry, factor, state, scal
         entry *= scale
     entry = tl.where(state == 1.0, 0.0, tl.where(state == 2.0, float("nan"), entry * factor))
     tl.store(to + row * classes + columns, entry.to(to.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def store_pair(at, high, low):
+    """Write a pair."""
+    tl.store(at, high)
+    tl.store(at + 1, low)
+
+
+@triton.jit
+def load_pair(at):
+    """Read a pair."""
+    return tl.load(at), tl.load(at + 1)
 
 
 @triton.jit

@@ -13,7 +13,6 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from kullback.kernels.device_numbers.triton import two_sum
 from kullback.kernels.device_rows.triton import (
     LINEAR,
     compare_block,
@@ -21,6 +20,8 @@ from kullback.kernels.device_rows.triton import (
     gradient_to_q,
     join_blocks,
     less_centre,
+    load_pair,
+    log_of_q,
     log_of_sum,
     log_weight_ratio,
     no_classes,
@@ -28,6 +29,7 @@ from kullback.kernels.device_rows.triton import (
     probability,
     read_side,
     store_gradient,
+    store_pair,
 )
 
 
@@ -35,9 +37,10 @@ from kullback.kernels.device_rows.triton import (
 def kl_forward(
     p, q, keep, value, statistics, classes,
     p_row, p_class, q_row, q_class, p_smoothing, q_smoothing, p_scale, p_scale_low, q_scale, q_scale_low,
-    HAS_KEEP: tl.constexpr, P_KIND: tl.constexpr, Q_KIND: tl.constexpr, RECORDED: tl.constexpr, BLOCK: tl.constexpr,
+    HAS_KEEP: tl.constexpr, P_KIND: tl.constexpr, Q_KIND: tl.constexpr,
+    TO_P: tl.constexpr, TO_Q: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The divergence of one row, and with RECORDED what the backward pass needs."""
+    """The divergence of one row, and with TO_P, TO_Q what the gradients to p and q need."""
     row = tl.program_id(0).to(tl.int64)
     end = end_of_row(keep, row, classes, HAS_KEEP)
     known = no_classes()
@@ -46,21 +49,19 @@ def kl_forward(
         inside = columns < classes
         of_p = read_side(p + row * p_row, columns, p_class, inside, p_smoothing, p_scale, p_scale_low, P_KIND)
         of_q = read_side(q + row * q_row, columns, q_class, inside, q_smoothing, q_scale, q_scale_low, Q_KIND)
-        block = compare_block(of_p, of_q, known.gap, known.gap_low, RECORDED, False)
-        known = join_blocks(known, block, RECORDED, False)
+        block = compare_block(of_p, of_q, known, TO_P, False)
+        known = join_blocks(known, block, TO_P, False)
     left_out = end == 0
     undefined = ((known.wrong != 0) | (known.total_p == 0.0)) & ~left_out
     infinite = (known.leaks != 0) & ~undefined
     tl.store(value + row, tl.where(infinite, float("inf"), tl.where(undefined, float("nan"), known.kl)))
-    if RECORDED:
+    if TO_P or TO_Q:
         log_p, log_p_low = log_of_sum(known.top_p, known.total_p)
         at = statistics + row * 9
-        tl.store(at, log_p)
-        tl.store(at + 1, log_p_low)
-        tl.store(at + 2, known.gap)
-        tl.store(at + 3, known.gap_low)
-        tl.store(at + 4, known.mean_p)
-        tl.store(at + 5, known.mean_p_low)
+        store_pair(at, log_p, log_p_low)
+        store_pair(at + 2, known.base, known.base_low)
+        store_pair(at + 4, known.gap, known.gap_low)
+        store_pair(at + 6, known.mean_p, known.mean_p_low)
         tl.store(at + 8, tl.where(undefined, 2.0, tl.where(infinite | left_out, 1.0, 0.0)))
 
 
@@ -75,20 +76,21 @@ def kl_backward(
     columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     inside = columns < classes
     at = statistics + row * 9
-    log_p, log_p_low, gap, gap_low = tl.load(at), tl.load(at + 1), tl.load(at + 2), tl.load(at + 3)
+    log_p, log_p_low = load_pair(at)
+    base, base_low = load_pair(at + 2)
+    gap, gap_low = load_pair(at + 4)
+    mean, mean_low = load_pair(at + 6)
     state, factor = tl.load(at + 8), tl.load(grad + row * grad_row).to(tl.float32)
     of_p = read_side(p + row * p_row, columns, p_class, inside, p_smoothing, p_scale, p_scale_low, P_KIND)
     of_q = read_side(q + row * q_row, columns, q_class, inside, q_smoothing, q_scale, q_scale_low, Q_KIND)
     shared = of_p.support & of_q.support
-    u, u_low = log_weight_ratio(of_p, of_q)
+    u, u_low = log_weight_ratio(of_p, of_q, base, base_low)
     if TO_P:
         size = one_over(log_p, log_p_low) if P_KIND == LINEAR else probability(of_p, log_p, log_p_low)
-        entry = -size * less_centre(u, u_low, shared, tl.load(at + 4), tl.load(at + 5))
+        entry = -size * less_centre(u, u_low, shared, mean, mean_low)
         store_gradient(to_p, row, classes, columns, inside, entry, factor, state, p_scale, P_KIND)
     if TO_Q:
         v = less_centre(u, u_low, shared, gap, gap_low)
-        log_q, log_q_low = two_sum(log_p, gap)
-        entry = gradient_to_q(
-            of_p, of_q, v, log_p, log_p_low, log_q, log_q_low + (log_p_low + gap_low), inside, Q_KIND
-        )
+        log_q, log_q_low = log_of_q(log_p, log_p_low, base, base_low, gap, gap_low)
+        entry = gradient_to_q(of_p, of_q, v, log_p, log_p_low, log_q, log_q_low, inside, Q_KIND)
         store_gradient(to_q, row, classes, columns, inside, entry, factor, state, q_scale, Q_KIND)
