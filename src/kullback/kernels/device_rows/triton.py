@@ -47,14 +47,16 @@ class Row(NamedTuple):
     """
 
     top_p: tl.tensor
-    total_p: tl.tensor  # Σ e^x = e^top_p total_p
+    total_p: tl.tensor  # Σ e^x = e^top_p total_p, a pair
+    total_p_low: tl.tensor
     top_q: tl.tensor
     total_q: tl.tensor
     base: tl.tensor  # a pair
     base_low: tl.tensor
     gap: tl.tensor  # log Σ e^y / Σ e^x - base, a pair
     gap_low: tl.tensor
-    kl: tl.tensor  # KL(p || q), both normalised over these classes
+    kl: tl.tensor  # KL(p || q) times total_p, both normalised over these classes, a pair: sums of many blocks
+    kl_low: tl.tensor
     shared_p: tl.tensor  # the part of total_p that lies in the support of q
     mean_p: tl.tensor  # E_p u - base over the common support, a pair
     mean_p_low: tl.tensor
@@ -154,7 +156,7 @@ def compare_block(p, q, before, MEAN_P: tl.constexpr, MEAN_Q: tl.constexpr):
     """What one block tells, as a `Row`; the gap of the `Row` before is the first guess.
 
     For any D, X = Σ p φ(u - D) and E = Σ (e^(u - D) - 1) p over Σ p: KL = X - (E - log(1 + E)), and log(1 + E) is what
-    D lacks. Near equality both parts are quadratic in u - D; the second is an eighth of the first while 4 E² <= X.
+    D lacks. Near equality both parts are quadratic in u - D; the second is below 1/32 of the first while 16 E² <= X.
     Where it is more, D is found from the sums of the block, then again from its E.
     """
     top_p, x, x_low, weight_p, total_p = sum_side(p)
@@ -167,15 +169,15 @@ def compare_block(p, q, before, MEAN_P: tl.constexpr, MEAN_Q: tl.constexpr):
     gap, gap_low = gap_from(before, base, base_low)
     bent, excess = ratio_sums(weight_p, weight_q, shared, u, u_low, gap, gap_low)
     size = tl.minimum(tl.abs(excess), some_p)
-    settled = (4.0 * size * size <= bent * some_p) & (size <= 0.5 * some_p)
+    settled = (16.0 * size * size <= bent * some_p) & (size <= 0.5 * some_p)
     known = (total_p > 0.0) & (total_q > 0.0)
     if known & ~settled:
         gap, gap_low = log_float(tl.div_rn(some_q, some_p)), tl.full((), 0.0, tl.float32)
         _, excess = ratio_sums(weight_p, weight_q, shared, u, u_low, gap, gap_low)
         gap, gap_low = add_to_pair(gap, gap_low, log1p_float(tl.div_rn(excess, some_p)))
         bent, excess = ratio_sums(weight_p, weight_q, shared, u, u_low, gap, gap_low)
-    bent, excess = tl.div_rn(bent, some_p), tl.where(known, tl.div_rn(excess, some_p), 0.0)
-    kl = tl.where(known, tl.maximum(bent - log1p_remainder(excess), 0.0), 0.0)
+    excess = tl.where(known, tl.div_rn(excess, some_p), 0.0)
+    kl = tl.where(known, tl.maximum(bent - some_p * log1p_remainder(excess), 0.0), 0.0)
     mean_p, mean_p_low, shared_p = gap, gap_low, total_p
     if MEAN_P:
         shared_p = tl.sum(tl.where(shared, weight_p, 0.0), 0)
@@ -187,7 +189,8 @@ def compare_block(p, q, before, MEAN_P: tl.constexpr, MEAN_Q: tl.constexpr):
     gap, gap_low = add_to_pair(gap, gap_low, log1p_float(excess))
     leaks = tl.max((p.support & ~q.support).to(tl.int32), 0)
     wrong = tl.max((p.wrong | q.wrong).to(tl.int32), 0)
-    return Row(top_p, total_p, top_q, total_q, base, base_low, gap, gap_low, kl, shared_p, mean_p, mean_p_low,
+    zero = tl.full((), 0.0, tl.float32)
+    return Row(top_p, total_p, zero, top_q, total_q, base, base_low, gap, gap_low, kl, zero, shared_p, mean_p, mean_p_low,
                shared_q, mean_q, mean_q_low, leaks, wrong)  # fmt: skip
 
 
@@ -196,7 +199,8 @@ def no_classes():
     """The `Row` of no classes."""
     zero = tl.full((), 0.0, tl.float32)
     no = tl.full((), 0, tl.int32)
-    return Row(zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, no, no)
+    return Row(zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero, zero,
+               no, no)  # fmt: skip
 
 
 @triton.jit
@@ -256,7 +260,8 @@ def join_blocks(a, b, MEAN_P: tl.constexpr, MEAN_Q: tl.constexpr):
     p_a, p_b = a.total_p * scale_a, b.total_p * scale_b
     top_q, q_scale_a, q_scale_b = join_scales(a.top_q, a.total_q, b.top_q, b.total_q)
     q_a, q_b = a.total_q * q_scale_a, b.total_q * q_scale_b
-    total_p = p_a + p_b
+    total_p, total_p_low = two_sum(p_a, p_b)
+    total_p_low += a.total_p_low * scale_a + b.total_p_low * scale_b
     some_p = tl.where(total_p > 0.0, total_p, 1.0)
     turned = p_b > p_a
     lighter = tl.div_rn(tl.minimum(p_a, p_b), some_p)
@@ -288,7 +293,9 @@ def join_blocks(a, b, MEAN_P: tl.constexpr, MEAN_Q: tl.constexpr):
         gap, gap_low = tl.where(small, moved, gap), tl.where(small, moved_low, gap_low)
         known = (total_p > 0.0) & (q_a + q_b > 0.0)
         between = tl.where(known, step - tl.where(compared, lighter * d, 0.0), 0.0)
-    kl = tl.div_rn(p_a * a.kl + p_b * b.kl, some_p) + tl.maximum(between, 0.0)
+    kl, kl_low = two_sum(a.kl * scale_a, b.kl * scale_b)
+    kl_low += a.kl_low * scale_a + b.kl_low * scale_b
+    kl, kl_low = add_to_pair(kl, kl_low, total_p * tl.maximum(between, 0.0))
     shared_p, mean_p, mean_p_low = total_p, gap, gap_low
     if MEAN_P:
         part, part_b = a.shared_p * scale_a, b.shared_p * scale_b
@@ -299,8 +306,9 @@ def join_blocks(a, b, MEAN_P: tl.constexpr, MEAN_Q: tl.constexpr):
         part, part_b = a.shared_q * q_scale_a, b.shared_q * q_scale_b
         mean_q, mean_q_low = join_means(a, part, a.mean_q, a.mean_q_low, b, part_b, b.mean_q, b.mean_q_low, turned)
         shared_q = part + part_b
-    return Row(top_p, total_p, top_q, q_a + q_b, base, base_low, gap, gap_low, kl, shared_p, mean_p, mean_p_low,
-               shared_q, mean_q, mean_q_low, tl.maximum(a.leaks, b.leaks), tl.maximum(a.wrong, b.wrong))  # fmt: skip
+    return Row(top_p, total_p, total_p_low, top_q, q_a + q_b, base, base_low, gap, gap_low, kl, kl_low,
+               shared_p, mean_p, mean_p_low, shared_q, mean_q, mean_q_low,
+               tl.maximum(a.leaks, b.leaks), tl.maximum(a.wrong, b.wrong))  # fmt: skip
 
 
 @triton.jit

@@ -100,8 +100,10 @@ def mix_class(of, v):
     z, z_up = rest * (below_up * over), tl.where(near, up, 0.0) * (below * over)
     log_less_w = (k * 0.6931471805599453 + (rest - w)) + z * (atanh_tail(z) - rest)
     log_y = log_less_w + w
-    # s g of the lesser one: by the series while its w is below 1, else from log(1 + w) = log y - log s.
-    lesser = tl.where(near, z_up * (up - s * atanh_tail(z_up)), up - s * (log_y - x))
+    # s g of the lesser one: by the series while its w is below 1, else from log(1 + w) = log y/s.
+    some = s > 1e-30
+    log_up = tl.where(some, log_float(tl.div_rn(y, tl.where(some, s, 1.0))), log_y - x)
+    lesser = tl.where(near, z_up * (up - s * atanh_tail(z_up)), up - s * log_up)
     value = other * lesser - weight * log_less_w
 
     r = tl.div_rn(s_less_one, y)
@@ -110,7 +112,7 @@ def mix_class(of, v):
     # 1/y = p/m may be large; its slope is then α r (A β - B α) - A log y.
     of_larger = tl.where(y > 0.5, -weight * (log_less_w + w * (beta * r)) - moved, alpha * r * tilt - weight * log_y)
     remainder = tl.where(
-        near, tl.div_rn(tl.div_rn(up * up, y) - lesser, tl.where(near, s, 1.0)), alpha * r - x + log_y
+        near, tl.div_rn(tl.div_rn(up * up, y) - lesser, tl.where(near, s, 1.0)), alpha * r + log_up
     )
     of_lesser = moved - other * remainder
     return Mixed(value, tl.where(turned, of_lesser, of_larger), tl.where(turned, of_larger, of_lesser))
@@ -174,7 +176,7 @@ def mixture_forward(
     about_p = pivot_at(of, known.mean_p, known.mean_p_low, known.gap, known.gap_low)
     about_q = pivot_at(of, known.mean_q, known.mean_q_low, known.gap, known.gap_low)
 
-    total, slope_p, slope_q = zero, zero, zero
+    total, total_low, slope_p, slope_q = zero, zero, zero, zero
     for start in range(0, end, BLOCK):
         columns = start + tl.arange(0, BLOCK)
         inside = columns < classes
@@ -189,7 +191,7 @@ def mixture_forward(
                       of_p.support | of_q.support, of_p.wrong)  # fmt: skip
         larger = probability(larger, tl.where(turned, log_q, log_p), tl.where(turned, log_q_low, log_p_low))
         terms = tl.where(shared, mix_class(of, v).value, tl.where(turned, only_q(of), only_p(of)))
-        total += tl.sum(larger * terms, 0)
+        total, total_low = add_to_pair(total, total_low, tl.sum(larger * terms, 0))
         if TO_P:
             slopes = mix_class(about_p.mixture, less_centre(u, u_low, shared, about_p.log, about_p.log_low)).slope_p
             slopes = tl.where(shared, slopes, only_p(about_p.mixture))
@@ -198,7 +200,7 @@ def mixture_forward(
             slopes = mix_class(about_q.mixture, less_centre(u, u_low, shared, about_q.log, about_q.log_low)).slope_q
             slopes = tl.where(shared, slopes, only_q(about_q.mixture))
             slope_q += tl.sum(probability(of_q, log_q, log_q_low) * slopes, 0)
-    tl.store(value + row, tl.where(undefined, float("nan"), tl.maximum(total, 0.0)))
+    tl.store(value + row, tl.where(undefined, float("nan"), tl.maximum(total + total_low, 0.0)))
     if TO_P or TO_Q:
         at = statistics + row * 13
         store_pair(at, log_p, log_p_low)

@@ -54,7 +54,8 @@ def kl_forward(
     left_out = end == 0
     undefined = ((known.wrong != 0) | (known.total_p == 0.0)) & ~left_out
     infinite = (known.leaks != 0) & ~undefined
-    tl.store(value + row, tl.where(infinite, float("inf"), tl.where(undefined, float("nan"), known.kl)))
+    kl = tl.div_rn(known.kl + known.kl_low, tl.where(left_out | undefined, 1.0, known.total_p + known.total_p_low))
+    tl.store(value + row, tl.where(infinite, float("inf"), tl.where(undefined, float("nan"), kl)))
     if TO_P or TO_Q:
         log_p, log_p_low = log_of_sum(known.top_p, known.total_p)
         at = statistics + row * 9
