@@ -6,7 +6,7 @@ operations that reduce the last dimension. This module and `row_run` give it eve
 | the call happens               | and runs                                                                        |
 |--------------------------------|---------------------------------------------------------------------------------|
 | inside vmap, grad, jvp         | the function and its gradients on whole tensors, so that the transform follows  |
-| while compiling                | native code as a node of the graph (`row_library`), or else the function itself |
+| while compiling                | native or Triton code as a node of the graph, or else the function itself       |
 | in plain eager mode, on CPU    | native code where there is some that serves these tensors                       |
 | in plain eager mode, on a GPU  | Triton kernels where there are some (`device_rows`)                             |
 | in plain eager mode, otherwise | block by block; backward and double backward recompute each block               |
@@ -28,6 +28,7 @@ from torch import Tensor
 
 from kullback._core.shapes import batch_shape
 from kullback.kernels import row_library
+from kullback.kernels.device_rows import library as device_library
 from kullback.kernels.device_rows import op as device_op
 from kullback.kernels.levels import forward_mode_nested, is_plain, is_strided, tracer_active, transform_active
 from kullback.kernels.native_rows import NativeRows, Request, statistics_for
@@ -96,6 +97,10 @@ class RowOp:
             followed = True
             if self.native is not None and not transform_active() and self.native.serves_graph(tensors, options):
                 return row_library.library_rows(self.native.name, tensors, Request(encodings, batch, options, keep))
+            if self.native is not None and not transform_active() and all(e == Encoding() for e in encodings):
+                settings = device_op.served_settings(self.native, tensors, options)
+                if settings is not None:
+                    return device_library.library_rows(settings, tensors, Request(encodings, batch, options, keep))
         else:
             followed = transform_active() or tracer_active()
         recorded = not followed and torch.is_grad_enabled() and any(t.requires_grad for t in tensors)

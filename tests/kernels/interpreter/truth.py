@@ -37,6 +37,57 @@ def kl_truth(p_view, q_view, x, y):
     return kl, to_p, to_q
 
 
+def divergence_truth(terms, p_view, q_view, x, y):
+    """A sum of terms of (p, q) and its gradients to both rows, by the chain rule of normalisation.
+
+    Args:
+        terms: From two probabilities to the term, its derivative with respect to p and with respect to q.
+    """
+    a, b = weights(p_view, x), weights(q_view, y)
+    sums = mp.fsum(a), mp.fsum(b)
+    p, q = [t / sums[0] for t in a], [t / sums[1] for t in b]
+    found = [terms(i, j) for i, j in zip(p, q, strict=True)]
+    gradients = []
+    for side, (probabilities, view) in enumerate(((p, p_view), (q, q_view))):
+        slopes = [t[1 + side] for t in found]
+        mean = mp.fsum(w * s for w, s in zip(probabilities, slopes, strict=True))
+        linear = isinstance(view, (kb.Probs, kb.Counts))
+        gradients.append(
+            [(s - mean) * (1 / sums[side] if linear else w) for w, s in zip(probabilities, slopes, strict=True)]
+        )
+    return mp.fsum(t[0] for t in found), *gradients
+
+
+def mixture_terms(alpha, a, b):
+    """Of A KL(p || m) + B KL(q || m), m = αp + (1-α)q."""
+    alpha, a, b = mp.mpf(alpha), mp.mpf(a), mp.mpf(b)
+    beta = 1 - alpha
+
+    def terms(p, q):
+        m = alpha * p + beta * q
+        in_p, in_q = p * mp.log(p / m) if p > 0 else mp.mpf(0), q * mp.log(q / m) if q > 0 else mp.mpf(0)
+        if m == 0:
+            return mp.mpf(0), mp.mpf(0), mp.mpf(0)
+        change = (a * p + b * q) / m
+        to_p = a * (mp.log(p / m) + 1) - alpha * change if p > 0 else mp.mpf(0)
+        to_q = b * (mp.log(q / m) + 1) if b != 0 and q > 0 else mp.mpf(0)
+        return a * in_p + b * in_q, to_p, to_q - beta * change
+
+    return terms
+
+
+def entropy_terms(p, q):
+    """Of -Σ p log p."""
+    log = mp.log(p) if p > 0 else mp.mpf(0)
+    return -p * log, -log, 0 * q
+
+
+def cross_entropy_terms(p, q):
+    """Of -Σ p log q."""
+    log = mp.log(q) if q > 0 else mp.mpf(0)
+    return -p * log, -log, -p / q if q > 0 else mp.mpf(0)
+
+
 def relative_error(found: float, truth) -> float:
     """|found - truth| / truth, in float32 roundings; below 1e-40 the two count as equal."""
     if truth == mp.inf:

@@ -18,9 +18,7 @@ from torch import Tensor
 from kullback.kernels.native_rows import Request, Settings
 from kullback.kernels.sides import Encoding
 
-_FORWARD_BLOCK, _BACKWARD_BLOCK, _SMALLEST_BLOCK = 4096, 1024, 128
-_FORWARD_CLASSES, _BACKWARD_CLASSES = 16, 8  # per thread: more would spill registers, fewer repeat the work per block
-_WARP_CLASSES = 32
+_BACKWARD_BLOCK, _SMALLEST_BLOCK, _WARP = 1024, 128, 32
 
 
 class Family(NamedTuple):
@@ -30,6 +28,8 @@ class Family(NamedTuple):
         room: The folder under `kernels/` whose `triton.py` holds them.
         name: The kernels are `<name>_forward` and `<name>_backward`.
         statistics: How many float32 per row the forward pass leaves to the backward pass.
+        forward: How many classes a program of the forward pass has at a time and how many a thread of it: more would
+            spill registers, fewer repeat the work that is done per block.
         shares: Whether the kernels take the shares and weights of a mixture.
         one_sided: Whether there are kernels of one side.
     """
@@ -37,13 +37,14 @@ class Family(NamedTuple):
     room: str
     name: str
     statistics: int
+    forward: tuple[int, int] = (4096, 16)
     shares: bool = False
     one_sided: bool = False
 
 
 FAMILIES = {  # by `Settings.function`
     0: Family("kl_rows", "kl", 9),
-    1: Family("f_rows", "mixture", 13, shares=True),
+    1: Family("f_rows", "mixture", 13, (2048, 8), shares=True),
     2: Family("entropy_rows", "cross_entropy", 9, one_sided=True),
 }
 Wrap = Callable[[Any], Any]
@@ -85,7 +86,8 @@ def values(
         return value, statistics
     keep = None if request.keep is None else request.keep.expand(request.batch).contiguous().view(torch.uint8)
     sides = [lay_out(t, request.batch) for t in _both(tensors)]
-    block = _block(classes, _FORWARD_BLOCK)
+    largest, per_thread = family.forward
+    block = _block(classes, largest)
     with _on(value.device):
         _kernel(family, "forward", wrap)[(value.numel(),)](
             *(side.tensor for side in sides),
@@ -97,7 +99,7 @@ def values(
             HAS_KEEP=keep is not None,
             **_meaning(family, request.encodings, needs),
             BLOCK=block,
-            **_options(block, _FORWARD_CLASSES),
+            **_options(block, per_thread, wrap),
         )
     return value, statistics
 
@@ -134,7 +136,7 @@ def gradients(  # noqa: PLR0917 - as `NativeRows.backward` has them
             *_numbers(family, settings, sides, request.encodings),
             **_meaning(family, request.encodings, needs),
             BLOCK=block,
-            **_options(block, _BACKWARD_CLASSES),
+            **_options(block, 8, wrap),
         )
     return found
 
@@ -150,9 +152,11 @@ def _block(classes: int, largest: int) -> int:
     return min(max(_SMALLEST_BLOCK, 1 << (classes - 1).bit_length()), largest)
 
 
-def _options(block: int, classes_per_thread: int) -> dict[str, Any]:
-    # Pairs of floats depend on every rounding: no multiplication may be fused with an addition.
-    return {"num_warps": max(1, block // (_WARP_CLASSES * classes_per_thread)), "enable_fp_fusion": False}
+def _options(block: int, classes_per_thread: int, wrap: Wrap | None) -> dict[str, Any]:
+    options = {"num_warps": max(1, block // (_WARP * classes_per_thread))}
+    # Products as pairs of floats depend on every rounding: no multiplication may be fused with an addition. The
+    # compiler has no such option; `library` does not send it what needs such products.
+    return options if wrap is not None else {**options, "enable_fp_fusion": False}
 
 
 def _numbers(

@@ -107,7 +107,14 @@ def describe() -> str:
         return "PyTorch: KULLBACK_TRITON=0 is set in the environment"
     if not served:
         return "PyTorch: KULLBACK_DEVICES gives Triton no device"
-    if importlib.util.find_spec("triton") is None:
+    if not _triton_is_installed():
         return "PyTorch: triton is not installed"
     failed = [f"{kind} failed ({why})" for kind, why in sorted(_failures.items())]
     return "; ".join([f"Triton for {', '.join(k for k in served if k not in _failures) or 'no device'}", *failed])
+
+
+def _triton_is_installed() -> bool:
+    try:
+        return importlib.util.find_spec("triton") is not None
+    except ValueError:  # a placeholder without a specification
+        return False
