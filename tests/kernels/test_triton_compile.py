@@ -20,7 +20,7 @@ POINTERS = {"p", "q", "to_p", "to_q"}
 WHOLE = {"classes", "p_row", "p_class", "q_row", "q_class", "grad_row"}
 
 
-def compile_kernel(family, direction, target, dtype="bf16", kind=0, needs=(True, True)):
+def compile_kernel(family, direction, target, *, dtype="bf16", kind=0, needs=(True, True)):
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource

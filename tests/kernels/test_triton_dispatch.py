@@ -27,7 +27,7 @@ def calls(monkeypatch):
         found.append((settings.function, tuple(needs)))
         return torch.ones(request.batch), torch.zeros(3, 9)
 
-    def gradients(settings, grad, statistics, tensors, request, needs, wrap=None):
+    def gradients(settings, grad, statistics, tensors, request, needs, wrap=None):  # noqa: PLR0917
         found.append("backward")
         return [torch.ones_like(t) if need else None for t, need in zip(tensors, needs, strict=True)]
 
@@ -80,7 +80,8 @@ def test_a_failure_warns_once_and_gives_the_right_answer(calls, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("kind", "route"), [("cpu", "native"), ("cuda", "triton"), ("xpu", "triton"), ("mps", "float32"), ("hpu", "float32")]
+    ("kind", "route"),
+    [("cpu", "native"), ("cuda", "triton"), ("xpu", "triton"), ("mps", "float32"), ("hpu", "float32")],
 )
 def test_routes_of_devices(kind, route):
     assert device_choice.route_of(torch.device(kind)) == route

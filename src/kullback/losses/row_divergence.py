@@ -32,7 +32,6 @@ from kullback.kernels.sides import Encoding
 from kullback.tensors.views import Logits
 
 DivergenceName = Literal["forward", "reverse", "js", "scaled_js", "gkd", "skew", "skew_reverse", "tv", "alpha"]
-_LOGITS = Encoding(), Encoding()
 
 
 class RowDivergence(NamedTuple):
@@ -58,10 +57,12 @@ class RowDivergence(NamedTuple):
         teacher: Tensor,
         keep: Tensor | None = None,
         check: Callable[[], None] | None = None,
+        *,
+        scale: float = 1.0,
     ) -> Tensor:
-        """One value per row of two tensors of logits; a row that is not kept gives 0."""
+        """One value per row of two tensors of logits, both times `scale`; a row that is not kept gives 0."""
         sides = (student, teacher) if self.student_first else (teacher, student)
-        rows = self.op(sides, _LOGITS, *self.parameters, keep=keep, check=check)
+        rows = self.op(sides, (Encoding(scale=scale),) * 2, *self.parameters, keep=keep, check=check)
         return rows if self.finish is None else self.finish(rows)
 
     def shard_rows(self, student: Tensor, teacher: Tensor, keep: Tensor | None, group: Any) -> Tensor:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from kullback._core.dtypes import result_dtype
 from kullback._core.shapes import batch_shape
+from kullback.kernels.device_choice import route_of
 from kullback.kernels.levels import is_batch_of_gradients, tracer_active, transform_active
 from kullback.losses.row_divergence import RowDivergence
 from kullback.losses.token_reduction import IGNORED_LABEL
@@ -60,6 +61,9 @@ class TokenLoss(NamedTuple):
         self, student: Tensor, teacher: Tensor, keep: Tensor | None, check: Callable[[], None] | None = None
     ) -> Tensor:
         """The divergence of every row at the temperature, times T² if that is asked for."""
+        if self.scales_in_kernel(student, teacher):
+            rows = self.divergence.rows(student, teacher, keep, check, scale=1.0 / self.temperature)
+            return rows * self.temperature**2 if self.t_squared else rows
         sides = self.scaled(student), self.scaled(teacher)
         if self.group is None:
             rows = self.divergence.rows(*sides, keep, check)
@@ -78,6 +82,14 @@ class TokenLoss(NamedTuple):
         if self.label_weight == 1.0:
             return cross_entropy.to(divergence.dtype)
         return (1.0 - self.label_weight) * divergence + self.label_weight * cross_entropy
+
+    def scales_in_kernel(self, *logits: Tensor) -> bool:
+        """Whether the kernel multiplies by 1/T as it reads: those on a GPU do, and keep what rounding takes."""
+        return (
+            self.temperature != 1.0
+            and self.group is None
+            and all(route_of(side.device) == "triton" and side.dtype != torch.float64 for side in logits)
+        )
 
     def scaled(self, logits: Tensor) -> Tensor:
         """Logits divided by the temperature, in a dtype in which the division does not cost digits of the result.
@@ -119,7 +131,7 @@ def token_rows(
     check: Callable[[], None] | None = None,
 ) -> Tensor:
     """One value per token, of logits that exist as a whole; temporaries are those of a chunk of tokens."""
-    if loss.plain:
+    if loss.plain or (loss.label_weight == 0.0 and loss.scales_in_kernel(student, teacher)):
         return loss.rows(student, teacher, keep, None, check)
     if torch.compiler.is_compiling() or transform_active() or tracer_active():
         return loss.rows(student, teacher, keep, labels).to(result_dtype(student, teacher))

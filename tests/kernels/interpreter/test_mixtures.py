@@ -79,7 +79,7 @@ def test_rows_of_one_token(name):
 
 @pytest.mark.parametrize("name", ["js", "skew_kl", "scaled_js"])
 def test_supports_of_mixtures(name):
-    function, terms = DIVERGENCES[name]
+    function, _ = DIVERGENCES[name]
     a = torch.tensor([[0.0, -INF, 1.0, -INF, 2.0], [0.0, 1.0, 2.0, 3.0, -INF]])
     b = torch.tensor([[0.5, 2.0, 0.0, -INF, -INF], [-INF, -INF, 2.0, 3.0, 1.0]])
     check(name, kb.Logits(a), kb.Logits(b))

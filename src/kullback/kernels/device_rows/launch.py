@@ -159,9 +159,7 @@ def _options(block: int, classes_per_thread: int, wrap: Wrap | None) -> dict[str
     return options if wrap is not None else {**options, "enable_fp_fusion": False}
 
 
-def _numbers(
-    family: Family, settings: Settings, sides: Sequence[Layout], encodings: Sequence[Encoding]
-) -> list[float]:
+def _numbers(family: Family, settings: Settings, sides: Sequence[Layout], encodings: Sequence[Encoding]) -> list[float]:
     """Strides, smoothing, scales of log-weights as pairs of floats, and shares, in the order of the kernels."""
     strides = [number for side in sides for number in (side.row, side.step)]
     encodings = _both(encodings)

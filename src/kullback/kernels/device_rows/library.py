@@ -38,9 +38,7 @@ def _call(
     p: Tensor, q: Tensor | None, keep: Tensor | None, function: int, numbers: Sequence[float]
 ) -> tuple[Settings, list[Tensor], Request]:
     tensors = [p] if q is None else [p, q]
-    encodings = [
-        Encoding(bool(numbers[i]), numbers[i + 1], numbers[i + 2]) for i in range(3, 3 + 3 * len(tensors), 3)
-    ]
+    encodings = [Encoding(bool(numbers[i]), numbers[i + 1], numbers[i + 2]) for i in range(3, 3 + 3 * len(tensors), 3)]
     settings = Settings(function, numbers[0], (numbers[1], numbers[2]))
     return settings, tensors, Request(encodings, batch_shape(*tensors), keep=keep)
 
@@ -76,7 +74,7 @@ def device_rows_backward(  # noqa: PLR0917
     return to_p, to_q
 
 
-@device_rows.register_fake
+@device_rows.register_fake  # type: ignore[untyped-decorator]
 def _shapes(  # noqa: PLR0917
     p: Tensor, q: Tensor | None, keep: Tensor | None, function: int, numbers: Sequence[float], needs: Sequence[bool]
 ) -> tuple[Tensor, Tensor]:
@@ -85,7 +83,7 @@ def _shapes(  # noqa: PLR0917
     return value, value.new_empty((value.numel() if any(needs) else 0, launch.FAMILIES[function].statistics))
 
 
-@device_rows_backward.register_fake
+@device_rows_backward.register_fake  # type: ignore[untyped-decorator]
 def _gradient_shapes(  # noqa: PLR0917
     grad: Tensor,
     statistics: Tensor,

@@ -190,8 +190,8 @@ def compare_block(p, q, before, MEAN_P: tl.constexpr, MEAN_Q: tl.constexpr):
     leaks = tl.max((p.support & ~q.support).to(tl.int32), 0)
     wrong = tl.max((p.wrong | q.wrong).to(tl.int32), 0)
     zero = tl.full((), 0.0, tl.float32)
-    return Row(top_p, total_p, zero, top_q, total_q, base, base_low, gap, gap_low, kl, zero, shared_p, mean_p, mean_p_low,
-               shared_q, mean_q, mean_q_low, leaks, wrong)  # fmt: skip
+    return Row(top_p, total_p, zero, top_q, total_q, base, base_low, gap, gap_low, kl, zero,
+               shared_p, mean_p, mean_p_low, shared_q, mean_q, mean_q_low, leaks, wrong)  # fmt: skip
 
 
 @triton.jit

@@ -111,9 +111,7 @@ def mix_class(of, v):
     tilt = weight * beta - other * alpha
     # 1/y = p/m may be large; its slope is then α r (A β - B α) - A log y.
     of_larger = tl.where(y > 0.5, -weight * (log_less_w + w * (beta * r)) - moved, alpha * r * tilt - weight * log_y)
-    remainder = tl.where(
-        near, tl.div_rn(tl.div_rn(up * up, y) - lesser, tl.where(near, s, 1.0)), alpha * r + log_up
-    )
+    remainder = tl.where(near, tl.div_rn(tl.div_rn(up * up, y) - lesser, tl.where(near, s, 1.0)), alpha * r + log_up)
     of_lesser = moved - other * remainder
     return Mixed(value, tl.where(turned, of_lesser, of_larger), tl.where(turned, of_larger, of_lesser))
 
