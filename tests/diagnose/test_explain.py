@@ -176,12 +176,73 @@ def test_half_precision_underflow_is_noticed():
     logits = torch.tensor([[0.0, -30.0, -31.0]])
     probs = logits.softmax(-1).half()
     assert "underflow" in codes(Logits(logits), Probs(probs))
+    tail = random_logits(4, 3000, scale=4.0)
+    sharp = (3 * tail).softmax(-1).half()  # 0 where the other side still has 1e-3
+    assert {"underflow"} == {f.code for f in explain(Logits(tail), Probs(sharp)).findings} & {
+        "underflow",
+        "looks-swapped",
+    }
+    assert "underflow" not in codes(Logits(tail), Probs(torch.nn.functional.one_hot(torch.arange(4), 3000).half()))
 
 
 def test_a_plain_pair_has_no_complaints():
     p, q = random_logits(50), random_logits(50) + 0.3 * random_logits(50, seed=1)
     assert codes(Logits(p), Logits(q)) == set()
     assert codes(d.Normal(0.0, 1.0), d.Normal(1.0, 2.0)) == set()
+
+
+@pytest.mark.parametrize("shape", [(5,), (50,), (8, 1000), (4, 7, 30), (32, 10), (64, 2)], ids=str)
+@pytest.mark.parametrize("scale", [0.5, 2.0, 5.0])
+def test_plain_tensors_raise_no_alarm(shape, scale):
+    for seed in range(6):
+        a, noise = random_logits(*shape, scale=scale, seed=seed), random_logits(*shape, scale=0.7, seed=seed + 100)
+        other = random_logits(*shape, scale=scale, seed=seed + 200)
+        for p, q in (
+            (Logits(a), Logits(a + noise)),
+            (Probs(a.softmax(-1).float()), Logits((a + noise).float())),
+            (LogProbs(a.log_softmax(-1)), Logits((a + noise).bfloat16())),
+            (Logits(a), Logits(other)),
+        ):
+            alarms = {f.code for f in explain(p, q).findings if f.severity != "info"}
+            assert alarms == set(), f"seed {seed}"
+
+
+def test_three_of_fifty_thousand_tokens():
+    logits = random_logits(4, 50_257, scale=1.0)
+    few = logits.clone()
+    few[:, [11, 198, 220]] += 12
+    e = explain(Logits(few), Logits(logits), labels={11: ",", 198: "newline", 220: "space"})
+    [found] = [f for f in e.findings if f.code == "concentrated"]
+    assert "in 3 of 50,257 classes: " in found.message
+    assert all(name in found.message for name in (",", "newline", "space"))
+    assert {term.label for term in e.terms[:3]} == {",", "newline", "space"}
+
+
+def test_the_order_of_labels_and_models():
+    logits = random_logits(16, 20)
+    hard = torch.nn.functional.one_hot(torch.arange(16) % 20, 20).to(F64)
+    for labels in (hard, 0.9 * hard + 0.1 / 20):
+        assert "looks-swapped" in codes(Logits(logits), Probs(labels))
+        assert "looks-swapped" not in codes(Probs(labels), Logits(logits))
+    masked = logits.masked_fill(torch.arange(20) % 5 == 0, -math.inf)
+    [one_side] = [f for f in explain(Logits(logits), Logits(masked)).findings if f.code == "looks-swapped"]
+    assert "the same mask on both sides" in one_side.remedy
+    shared = codes(Logits(masked), Logits(1.5 * masked))
+    assert "shared-mask" in shared
+    assert "looks-swapped" not in shared
+
+
+def test_the_sum_is_named():
+    probs = random_logits(3, 6).softmax(-1)
+    [found] = [f for f in explain(Probs(0.93 * probs), Probs(probs)).findings if f.code == "does-not-sum-to-1"]
+    assert "p sums to 0.93 in each of 3 rows" in found.message
+    assert found.evidence["largest_sum"] == pytest.approx(0.93)
+
+
+def test_one_direction_is_many_times_the_other():
+    [found] = [f for f in explain(d.Normal(0.0, 0.075), d.Normal(0.0, 1.0)).findings if f.code == "one-sided"]
+    assert found.message.startswith("Reverse KL is 41")
+    assert "mode-seeking" in found.message
 
 
 def test_findings_of_distributions():

@@ -63,7 +63,8 @@ def _suspicions(view: View, name: str, mask: Tensor | None) -> list[Finding]:
     rows = _looked_at(view, mask)
     if rows.numel() == 0:
         return []
-    if _sums_to_one(rows, logs=False) and bool((rows != rows[..., :1]).any()):
+    coarse = torch.finfo(view.tensor.dtype).eps > 1e-4
+    if _sums_to_one(rows, logs=False, tolerance=0.02 if coarse else 1e-3) and bool((rows != rows[..., :1]).any()):
         evidence = (
             "they are between 0 and 1 and sum to 1 in every row, and a softmax of probabilities is nearly uniform"
         )
@@ -124,7 +125,10 @@ def _sum_finding(rows: Tensor, name: str) -> Finding:
         evidence = f"whole numbers that sum to {total:g}"
         return _finding(name, "Probs", "counts", evidence=evidence)
     low, high = float(sums.min()), float(sums.max())
-    which = f"{total:.4g}" if len(sums) == 1 else f"{low:.4g} to {high:.4g} over {len(sums)} rows"
+    if high - low < 1e-3 * high:
+        which = f"{total:.4g}" if len(sums) == 1 else f"{total:.4g} in each of {len(sums)} rows"
+    else:
+        which = f"{low:.4g} to {high:.4g} over {len(sums)} rows"
     return Finding(
         "does-not-sum-to-1",
         "error",

@@ -16,6 +16,10 @@ from kullback.tensors.views import View
 
 _MAX_ELEMENTS = 1 << 22
 _MAX_ROWS = 256
+# Fewer rows of labels, numbers that a temperature explains, or classes are a coincidence or no news.
+_MIN_LABELLED, _MIN_FREE, _MIN_REORDERED, _MIN_CLASSES = 4, 8, 16, 100
+# The logarithm of a probability that changes no divergence.
+_NEGLIGIBLE = -40.0
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ class Compared:
         limit = max(min(_MAX_ROWS, _MAX_ELEMENTS // max(classes, 1)), 1)
         chosen = numbers[:: -(-numbers.numel() // limit) or 1]
         if numbers.numel():
-            chosen = torch.cat([chosen, numbers[flat[numbers].argmax()].reshape(1)]).sort().values
+            chosen = torch.cat([chosen, numbers[flat[numbers].argmax()].reshape(1)]).unique()
         index = torch.unravel_index(chosen, batch) if batch else ()
         a, b = log_rows(p, batch)[index], log_rows(q, batch)[index]
         log_p, log_q = log_probabilities(p, a.reshape(-1, classes)), log_probabilities(q, b.reshape(-1, classes))
@@ -71,8 +75,13 @@ def find_in_tensors(compared: Compared, means: Tensor | None, names: Names) -> I
     if not compared.forward.numel():
         yield Finding("nothing-kept", "warning", "The mask keeps no row: there is nothing to compare.")
         return
+    lost = list(_underflow(compared))
+    yield from lost
     yield from _infinite(compared, names)
-    for check in (_identical, _swapped, _one_sided, _underflow, _shared_mask, _tempered, _reordered, _within_rounding):
+    yield from _identical(compared)
+    if not lost:  # zeros that are rounding say nothing about the order
+        yield from _swapped(compared)
+    for check in (_one_sided, _shared_mask, _tempered, _reordered, _within_rounding):
         yield from check(compared)
     yield from _concentrated(means, names)
     yield from _torch_reductions(compared)
@@ -109,18 +118,34 @@ def _identical(c: Compared) -> Iterator[Finding]:
 
 def _swapped(c: Compared) -> Iterator[Finding]:
     infinite, finite = bool(c.forward.isinf().any()), bool(c.backward.isfinite().all())
-    hard = [bool((logs.amax(-1) > math.log(0.999)).all()) for logs in (c.log_p, c.log_q)]
-    if (infinite and finite) or (hard[1] and not hard[0] and bool((c.forward > c.backward).all())):
-        why = "q looks like hard labels" if hard[1] else "q excludes classes, p does not"
-        yield Finding(
-            "looks-swapped",
-            "warning",
-            f"p and q look swapped: {why}. KL(q ‖ p) is {float(c.backward.mean()):.4g} nats on average. kl(p, q) takes "
-            "first the distribution that the expectation is over (data, labels, teacher), then the model; F.kl_div "
-            "takes them in the opposite order.",
-            "kl(q, p)",
-            {"kl": float(c.forward.mean()), "reverse_kl": float(c.backward.mean())},
-        )
+    labels = [_looks_like_labels(logs) for logs in (c.log_p, c.log_q)]
+    only_q = labels[1] and not labels[0] and (infinite or len(c.log_q) >= _MIN_LABELLED)
+    if not (infinite and finite) and not only_q:
+        return
+    if labels[1]:
+        why, remedy = "q looks like labels", "kl(q, p)"
+    else:
+        why = "q excludes classes, p does not; or a mask was applied to q alone"
+        remedy = "kl(q, p), or the same mask on both sides"
+    yield Finding(
+        "looks-swapped",
+        "warning",
+        f"p and q look swapped: {why}. KL(q ‖ p) is {float(c.backward.mean()):.4g} nats on average. kl(p, q) takes "
+        "first the distribution that the expectation is over (data, labels, teacher), then the model; F.kl_div "
+        "takes them in the opposite order.",
+        remedy,
+        {"kl": float(c.forward.mean()), "reverse_kl": float(c.backward.mean())},
+    )
+
+
+def _looks_like_labels(logs: Tensor) -> bool:
+    """Whether every row is one class, or one class and the same small probability for all others (smoothed labels)."""
+    if logs.shape[-1] < 2:
+        return False
+    ordered = logs.exp().sort(-1).values
+    top, others = ordered[..., -1], ordered[..., :-1]
+    smoothed = (others[..., -1] - others[..., 0] < 1e-3 * top) & (top > 0.5) & (logs.shape[-1] > 2)
+    return bool(((top > 0.999) | smoothed).all())
 
 
 def _one_sided(c: Compared) -> Iterator[Finding]:
@@ -156,8 +181,10 @@ def _underflow(c: Compared) -> Iterator[Finding]:
         zero = (own == -math.inf) & (other > -math.inf)
         few = int(zero.sum())
         tiny = math.log(torch.finfo(dtype).tiny)
-        # Zeros where the other side is around or below the smallest number of this dtype are rounding, not support.
-        if few and bool((other[zero] < tiny + 12).any()) and not bool((other[zero] > math.log(1e-3)).any()):
+        # Zeros where the other side is around or below the smallest number of this dtype are rounding, not support; so
+        # are zeros beside numbers that are below the smallest normal one: the tail of a softmax ends there.
+        seen = bool((other[zero] < tiny + 12).any()) and not bool((other[zero] > math.log(1e-3)).any())
+        if few and (seen or bool(((own > -math.inf) & (own < tiny)).any())):
             short = str(dtype).removeprefix("torch.")
             yield Finding(
                 "underflow",
@@ -194,7 +221,10 @@ def _tempered(c: Compared) -> Iterator[Finding]:
     fitted = (log_p * power).log_softmax(-1)
     left = float((log_q.exp() * (log_q - fitted)).sum(-1).mean())
     before = float((log_q.exp() * (log_q - log_p)).sum(-1).mean())
-    if left < 0.05 * before and abs(math.log(power)) > 0.02:
+    # One number that explains a few is no surprise.
+    free = log_p.shape[0] * (log_p.shape[-1] - 2)
+    enough = 0.05 if free >= _MIN_FREE else 1e-4 if free >= 2 else 0.0
+    if left < enough * before and abs(math.log(power)) > 0.02:
         warm, cool = ("q", "p") if power < 1 else ("p", "q")
         temperature = 1 / power if power < 1 else power
         yield Finding(
@@ -225,7 +255,9 @@ def _reordered(c: Compared) -> Iterator[Finding]:
     sorted_p, sorted_q = (logs.sort(-1).values.exp() for logs in (c.log_p, c.log_q))
     apart = (c.log_p.exp() - c.log_q.exp()).abs().sum(-1).mean() / 2
     after = (sorted_p - sorted_q).abs().sum(-1).mean() / 2
-    if float(apart) > 0.05 and float(after) < 0.01 * float(apart):
+    # Two distributions of one class each are always the same numbers in another order.
+    spread = float(_perplexity(c.log_p).mean())
+    if spread > 2 and sorted_p.numel() >= _MIN_REORDERED and float(apart) > 0.05 and float(after) < 0.01 * float(apart):
         yield Finding(
             "reordered",
             "warning",
@@ -236,10 +268,16 @@ def _reordered(c: Compared) -> Iterator[Finding]:
         )
 
 
+def _perplexity(logs: Tensor) -> Tensor:
+    return torch.exp(torch.special.entr(logs.exp()).sum(-1))
+
+
 def _within_rounding(c: Compared) -> Iterator[Finding]:
     coarse = max((v.tensor.dtype for v in (c.p, c.q)), key=lambda dtype: torch.finfo(dtype).eps)
     eps = torch.finfo(coarse).eps
-    largest = max(float(logs[logs > -math.inf].abs().max()) for logs in (c.log_p, c.log_q))
+    # Probabilities are rounded in proportion to themselves, logarithms in proportion to the logarithm.
+    logs = [logs for view, logs in ((c.p, c.log_p), (c.q, c.log_q)) if view.kind in ("Logits", "LogProbs")]
+    largest = max((float(each[each > _NEGLIGIBLE].abs().max()) for each in logs), default=1.0)
     expected = (eps * max(largest, 1.0)) ** 2
     value = float(c.forward.max())
     if 0 < value < expected:
@@ -254,7 +292,7 @@ def _within_rounding(c: Compared) -> Iterator[Finding]:
 
 
 def _concentrated(means: Tensor | None, names: Names) -> Iterator[Finding]:
-    if means is None or means.numel() < 20 or not bool(means.isfinite().all()) or float(means.sum()) <= 0:
+    if means is None or means.numel() < _MIN_CLASSES or not bool(means.isfinite().all()) or float(means.sum()) <= 0:
         return
     ordered = means.sort(descending=True)
     shares = ordered.values.cumsum(0) / ordered.values.sum()
