@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from kullback.cli.main import main
 
@@ -194,6 +195,27 @@ def test_a_file_that_does_not_say_what_it_holds_is_asked_about(tmp_path, capsys)
     assert "--as probs" in capsys.readouterr().err
     assert main(["explain", p, "Normal(0, 1)"]) == 2
     assert "One argument is a file" in capsys.readouterr().err
+
+
+def test_tables_safetensors_and_samples_beside_a_distribution(tmp_path, capsys):
+    p, q = tmp_path / "p.csv", tmp_path / "q.csv"
+    p.write_text("a,b\n0.2,0.8\n0.5,0.5\n")
+    q.write_text("a,b\n0.3,0.7\n0.4,0.6\n")
+    assert main(["explain", str(p), str(q), "--as", "probs"]) == 0
+    assert "mean 0.02307154487 nats over 2 rows" in capsys.readouterr().out
+    save_file({"a": LOGITS, "b": LOGITS.flip(0)}, tmp_path / "m.safetensors")
+    both = [f"{tmp_path}/m.safetensors:{name}" for name in "ab"]
+    assert main(["explain", *both, "--as", "logits", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["kl"]["value"]) == 2
+    x = save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=500))
+    assert main(["explain", x, "Normal(0, 1)", "--as", "samples"]) == 0
+    assert "KL(p ‖ q) ≈" in capsys.readouterr().out
+    assert main(["explain", "Normal(0, 1)", x, "--as", "samples", "--fail-above", "5"]) == 0
+
+
+def test_an_expression_in_place_of_a_command(capsys):
+    assert main(["Normal(0, 1)", "Normal(1, 2)"]) == 2
+    assert "Did you mean kullback explain" in capsys.readouterr().err
 
 
 LOGITS = torch.tensor([[2.0, -1.0, 0.5], [0.0, 1.0, 3.0]])

@@ -61,6 +61,39 @@ def test_short_names_any_case_and_what_torch_prints(text):
     assert kl(parse_distribution(text), d.Normal(0.0, 1.0)).item() == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("Normal(mu=1, sigma=2)", "Normal(1, 2)"),
+        ("Laplace(0, b=3)", "Laplace(0, 3)"),
+        ("Gamma(alpha=2, beta=3)", "Gamma(2, 3)"),
+        ("Beta(a=2, b=3)", "Beta(2, 3)"),
+        ("Uniform(a=2, b=3)", "Uniform(2, 3)"),
+        ("Pareto(1, a=2)", "Pareto(1, 2)"),
+        ("Binomial(n=10, p=0.3)", "Binomial(10, 0.3)"),
+        ("StudentT(nu=3)", "StudentT(3)"),
+        ("MVN([0, 0], cov=[[1, 0], [0, 1]])", "MVN([0, 0], [[1, 0], [0, 1]])"),
+    ],
+)
+def test_usual_names_of_parameters(text, same):
+    assert kl(parse_distribution(text), parse_distribution(same)).item() == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("Normal(0, var=4)", r"scale=sqrt\(…\)"),
+        ("Exponential(beta=2)", "no parameter 'beta'"),
+        ("NegativeBinomial(3, p=0.5)", "no parameter 'p'"),
+        ("Normal(loc=0, mu=1, scale=1)", "loc twice"),
+        ("[0.2, 0.8]", r"Categorical\(\[0.2, 0.8\]\)"),
+    ],
+)
+def test_ambiguous_names_of_parameters_are_refused(text, why):
+    with pytest.raises(InputValueError, match=why):
+        parse_distribution(text)
+
+
 def test_mixtures():
     mixture = parse_distribution("0.3*Normal(0, 1) + 0.7*Normal(4, 1)")
     assert isinstance(mixture, d.MixtureSameFamily)

@@ -54,7 +54,12 @@ class Reading(str, Enum):
 
 
 def command(  # noqa: PLR0917 - typer reads the parameters as options
-    p: Annotated[str, typer.Argument(help='The first distribution, such as "Normal(0, 1)"; or a .npy or .npz file.')],
+    p: Annotated[
+        str,
+        typer.Argument(
+            help='The first distribution, such as "Normal(0, 1)"; or a file: .npy, .npz, .safetensors, .csv, .parquet.'
+        ),
+    ],
     q: Annotated[str, typer.Argument(help="The second.")],
     reading: Annotated[Reading | None, typer.Option("--as", help="What the numbers in the files are.")] = None,
     q_reading: Annotated[Reading | None, typer.Option("--q-as", help="What those of q are, if not the same.")] = None,
@@ -81,23 +86,14 @@ def command(  # noqa: PLR0917 - typer reads the parameters as options
 
     Distributions are written as in torch, with numbers or lists: Normal(0, 1), Dirichlet([1, 2, 3]),
     Bernoulli(logits=2), mixtures with weights. KL(p || q) takes its expectation under p, the first argument.
+
+    Files are .npy, .npz, .safetensors, .csv, .tsv or .parquet, and --as says what their numbers are.
     """
     del debug
-    from kullback.cli.arrays import names_a_file
     from kullback.diagnose.explain import explain
 
     unit = unit_base(bits, base)
-    files = [names_a_file(text) for text in (p, q)]
-    if files[0] != files[1]:
-        raise InputValueError(
-            explain_problem(
-                "One argument is a file and the other is not.", got=f"{p} and {q}", expected="two of a kind"
-            )
-        )
-    if files[0]:
-        first, second = _view(p, reading, dim), _view(q, q_reading or reading, dim)
-    else:
-        first, second = _distributions(p, q, reading or q_reading)
+    first, second = _sides(p, q, (reading, q_reading or reading), dim)
     explanation = explain(first, second, labels=read_labels(labels), base=unit, top=top)
     emit(explanation.page, explanation.to_dict, json=json, html=html, plot=plot, width=width)
     return _status(explanation, fail_above)
@@ -113,21 +109,53 @@ def _status(explanation: Explanation, fail_above: float | None) -> int:
     return ABOVE_THRESHOLD if fail_above is not None and mean > fail_above else OK
 
 
-def _distributions(p: str, q: str, reading: Reading | None) -> tuple[Any, Any]:
+def _sides(p: str, q: str, readings: tuple[Reading | None, Reading | None], dim: int) -> tuple[Any, Any]:
+    """What both arguments are: views of files, or distributions; samples in a file go with either."""
     from kullback.diagnose.notation import parse_distribution
 
-    if reading is not None:
+    files = [_names_a_file(text) for text in (p, q)]
+    if files[0] != files[1] and readings[files.index(True)] is not Reading.SAMPLES:
         raise InputValueError(
-            explain_problem("--as is for files; these are expressions.", got=f"--as {reading.value}", instead="no --as")
+            explain_problem(
+                "One argument is a file and the other is not.",
+                got=f"{p} and {q}",
+                expected="two of a kind, or a file of samples beside a distribution",
+                instead="--as samples",
+            )
         )
-    return parse_distribution(p), parse_distribution(q)
+    given = next((reading for reading in readings if reading is not None), None)
+    if not any(files) and given is not None:
+        raise InputValueError(
+            explain_problem("--as is for files; these are expressions.", got=f"--as {given.value}", instead="no --as")
+        )
+    found = [
+        _view(text, reading, dim) if is_file else parse_distribution(text)
+        for text, reading, is_file in zip((p, q), readings, files, strict=True)
+    ]
+    return found[0], found[1]
+
+
+def _names_a_file(text: str) -> bool:
+    from kullback.cli.columns import names_a_table
+
+    return names_a_table(text) or ".safetensors" in text.lower()
+
+
+def _read(text: str) -> Tensor:
+    """The numbers of a file of any kind that a command reads."""
+    from kullback.cli.columns import read_columns
+    from kullback.comparison.readers import open_rows, row_count
+
+    if ".safetensors" not in text.lower():
+        return read_columns(text, None)
+    rows = open_rows(text)
+    return rows.read(0, row_count(rows)).reshape(rows.shape)
 
 
 def _view(text: str, reading: Reading | None, dim: int) -> Any:
-    from kullback.cli.arrays import read_tensor
     from kullback.tensors.views import Counts, Logits, LogProbs, Probs, Samples
 
-    tensor = read_tensor(text)
+    tensor = _read(text)
     if reading is None:
         raise InputValueError(
             explain_problem(

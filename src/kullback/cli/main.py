@@ -94,7 +94,10 @@ def _report(error: Exception) -> int:
     usage = getattr(error, "format_message", None)
     if usage is not None:  # typer's own: an unknown command or option, a missing argument
         path = getattr(getattr(error, "ctx", None), "command_path", "kullback")
-        print(f"kullback: {' '.join(str(usage()).split())} (see {path} --help)", file=sys.stderr)
+        said = " ".join(str(usage()).split())
+        if said.startswith("No such command") and "(" in said:  # an expression where a command belongs
+            said += ' Did you mean kullback explain "Normal(0, 1)" "Normal(1, 2)"?'
+        print(f"kullback: {said} (see {path} --help)", file=sys.stderr)
         return USAGE
     if isinstance(error, KullbackError):
         print(f"kullback: {one_line(error)}", file=sys.stderr)

@@ -70,6 +70,24 @@ _ALIASES = {
     "lkj": "LKJCholesky",
     "mixture": "MixtureSameFamily",
 }
+# What textbooks and other libraries call the parameters; the first that a class has is meant. Letters whose meaning
+# differs between books for one family (β of Exponential, p of NegativeBinomial) are not among them.
+_PARAMETER_ALIASES = {
+    **dict.fromkeys(("mu", "μ", "mean", "location"), ("loc",)),
+    **dict.fromkeys(("sigma", "σ", "std", "sd", "stddev"), ("scale",)),
+    **dict.fromkeys(("lambda", "lam", "λ"), ("rate",)),
+    **dict.fromkeys(("alpha", "α", "a", "k"), ("concentration1", "concentration", "alpha", "low")),
+    **dict.fromkeys(("beta", "β"), ("concentration0",)),
+    **dict.fromkeys(("nu", "ν", "dof"), ("df",)),
+    **dict.fromkeys(("cov", "covariance", "Sigma", "Σ"), ("covariance_matrix",)),
+    **dict.fromkeys(("kappa", "κ"), ("concentration",)),
+    **dict.fromkeys(("p", "prob"), ("probs",)),
+    "b": ("concentration0", "high", "scale"),
+    "n": ("total_count",),
+}
+_FAMILY_ALIASES = {"Gamma": {"beta": "rate", "β": "rate"}, "InverseGamma": {"beta": "rate", "β": "rate"}}
+_NO_ALIASES = {("NegativeBinomial", "p"), ("NegativeBinomial", "prob")}
+_SPREADS = {"var": "sqrt", "variance": "sqrt", "sigma2": "sqrt", "precision": "1/sqrt", "tau": "1/sqrt"}
 _EXAMPLES = {
     "Normal": "Normal(0, 1)",
     "Wishart": "Wishart(3, [[1, 0], [0, 1]])",
@@ -122,7 +140,9 @@ def parse_distribution(text: str) -> Distribution:
     value = parse_expression(text)
     if isinstance(value, Call | Mixture):
         return _build(value, text).distribution
-    return refuse(text, "it is a list" if isinstance(value, list) else f"it is the number {value:g}")
+    if isinstance(value, list):
+        return refuse(text, "it is a list", f'"Categorical({_shown(text.strip())})"')
+    return refuse(text, f"it is the number {value:g}")
 
 
 def _build(value: Call | Mixture, text: str) -> _Built:
@@ -238,18 +258,29 @@ def _bind(kind: type[Distribution], call: Call) -> dict[str, Value]:
     if len(call.arguments) > len(parameters):
         raise _misfit(kind, f"{kind.__name__} takes at most {len(parameters)} parameters.", call)
     bound = dict(zip(parameters, call.arguments, strict=False))
-    for name, value in call.keywords:
+    for given, value in call.keywords:
+        name = _parameter(kind.__name__, given, parameters)
         if name in bound:
             raise _misfit(kind, f"{kind.__name__} is given {name} twice.", call)
         if name not in parameters:
             close = difflib.get_close_matches(name, parameters, n=1)
             hint = f" Did you mean {close[0]}?" if close else ""
+            if given in _SPREADS and "scale" in parameters:
+                hint = f" Write scale={_SPREADS[given]}(…)."
             raise _misfit(kind, f"{kind.__name__} has no parameter {name!r}.{hint}", call)
         bound[name] = value
     missing = [name for name in parameters if name not in bound and signature[name].default is inspect.Parameter.empty]
     if missing:
         raise _misfit(kind, f"{kind.__name__} also needs {' and '.join(missing)}.", call)
     return bound
+
+
+def _parameter(family: str, given: str, parameters: Sequence[str]) -> str:
+    """The parameter that a name stands for; the name itself where it stands for none."""
+    if given in parameters or (family, given) in _NO_ALIASES:
+        return given
+    own = _FAMILY_ALIASES.get(family, {}).get(given)
+    return own or next((each for each in _PARAMETER_ALIASES.get(given, ()) if each in parameters), given)
 
 
 def _misfit(kind: type[Distribution], problem: str, call: Call) -> InputValueError:

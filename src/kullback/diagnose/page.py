@@ -101,7 +101,8 @@ def _identity(e: Explanation) -> str:
     if cross is None or own is None or value is None or value.numel() != 1 or not math.isfinite(float(cross)):
         return ""
     numbers = [f"{e.scaled(float(x)):.6g}" for x in (value, cross, own)]
-    return f"KL(p ‖ q) = H(p, q) − H(p): {numbers[0]} = {numbers[1]} − {numbers[2]} {e.unit}"
+    last = f"({numbers[2]})" if float(own) < 0 else numbers[2]
+    return f"KL(p ‖ q) = H(p, q) − H(p): {numbers[0]} = {numbers[1]} − {last} {e.unit}"
 
 
 def _terms(e: Explanation) -> list[Part]:

@@ -56,7 +56,7 @@ class Compared:
         limit = max(min(_MAX_ROWS, _MAX_ELEMENTS // max(classes, 1)), 1)
         chosen = numbers[:: -(-numbers.numel() // limit) or 1]
         if numbers.numel():
-            chosen = torch.cat([chosen, numbers[flat[numbers].argmax()].reshape(1)]).unique()
+            chosen = torch.unique(torch.cat([chosen, numbers[flat[numbers].argmax()].reshape(1)]))
         index = torch.unravel_index(chosen, batch) if batch else ()
         a, b = log_rows(p, batch)[index], log_rows(q, batch)[index]
         log_p, log_q = log_probabilities(p, a.reshape(-1, classes)), log_probabilities(q, b.reshape(-1, classes))

@@ -12,9 +12,23 @@ import hashlib
 from html import escape
 from importlib import resources
 
-from kullback.report.page import Cell, Figure, Finding, Page, Part, Section, Table, bar_lengths, format_cell, printable
+from kullback.report.page import (
+    Cell,
+    Figure,
+    Finding,
+    Page,
+    Part,
+    Section,
+    Table,
+    bar_lengths,
+    format_cell,
+    numeric_columns,
+    printable,
+)
 from kullback.report.palette import DARK, LIGHT, SEVERITY
 from kullback.report.svg import figure_to_svg, legend_to_html
+
+_NUMBER = ' class="number"'
 
 
 def page_to_html(page: Page) -> str:
@@ -65,7 +79,9 @@ def _figure(figure: Figure) -> str:
 
 def _table(table: Table) -> str:
     bars = bar_lengths(table)
-    head = "".join(f'<th scope="col">{_text(column)}</th>' for column in [*table.columns, *([""] if bars else [])])
+    named = zip(table.columns, numeric_columns(table), strict=True)
+    head = "".join(f'<th scope="col"{_NUMBER if right else ""}>{_text(column)}</th>' for column, right in named)
+    head += "<th></th>" if bars else ""
     rows = []
     for number, row in enumerate(table.rows):
         cells = "".join(_cell(cell, table.digits) for cell in row)
@@ -77,7 +93,7 @@ def _table(table: Table) -> str:
 
 
 def _cell(cell: Cell, digits: int) -> str:
-    number = ' class="number"' if isinstance(cell, float | int) and not isinstance(cell, bool) else ""
+    number = _NUMBER if isinstance(cell, float | int) and not isinstance(cell, bool) else ""
     return f"<td{number}>{_text(format_cell(cell, digits))}</td>"
 
 

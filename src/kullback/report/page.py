@@ -192,3 +192,11 @@ def bar_lengths(table: Table) -> list[float]:
     values = [abs(float(cell)) if isinstance(cell, float | int) else 0.0 for cell in (row[at] for row in table.rows)]
     top = max((value for value in values if math.isfinite(value)), default=0.0)
     return [1.0 if value == math.inf else value / top if top > 0 and math.isfinite(value) else 0.0 for value in values]
+
+
+def numeric_columns(table: Table) -> list[bool]:
+    """For each column whether it holds numbers alone, which are aligned at the right."""
+    return [
+        all(isinstance(row[at], float | int) or row[at] is None for row in table.rows)
+        for at in range(len(table.columns))
+    ]

@@ -10,7 +10,18 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from kullback.report.page import Figure, Finding, Page, Part, Section, Table, bar_lengths, format_cell, printable
+from kullback.report.page import (
+    Figure,
+    Finding,
+    Page,
+    Part,
+    Section,
+    Table,
+    bar_lengths,
+    format_cell,
+    numeric_columns,
+    printable,
+)
 from kullback.report.terminal_figure import bar, draw_figure, style_of
 
 # From this width on, figures stand beside the tables of their section.
@@ -101,11 +112,7 @@ def _table(table: Table) -> RenderableType:
     drawn = RichTable(
         box=None, padding=(0, 2, 0, 0), show_header=any(table.columns), header_style="dim", pad_edge=False
     )
-    numeric = [
-        all(isinstance(row[at], float | int) or row[at] is None for row in table.rows)
-        for at in range(len(table.columns))
-    ]
-    for heading, right in zip(table.columns, numeric, strict=True):
+    for heading, right in zip(table.columns, numeric_columns(table), strict=True):
         drawn.add_column(_text(heading), justify="right" if right else "left", overflow="fold")
     bars = bar_lengths(table)
     if bars:
