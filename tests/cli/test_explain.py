@@ -213,6 +213,13 @@ def test_tables_safetensors_and_samples_beside_a_distribution(tmp_path, capsys):
     assert main(["explain", "Normal(0, 1)", x, "--as", "samples", "--fail-above", "5"]) == 0
 
 
+def test_a_table_with_a_row_that_is_too_long_is_refused(tmp_path, capsys):
+    path = tmp_path / "p.csv"
+    path.write_text("a,b\n0.2,0.8,0.1\n0.5,0.5\n")
+    assert main(["explain", str(path), str(path), "--as", "probs"]) == 2
+    assert "row 1 has 3 cells and the first line 2" in capsys.readouterr().err
+
+
 def test_an_expression_in_place_of_a_command(capsys):
     assert main(["Normal(0, 1)", "Normal(1, 2)"]) == 2
     assert "Did you mean kullback explain" in capsys.readouterr().err

@@ -334,3 +334,17 @@ def test_results_with_an_error_are_readable():
     html = dataclasses.replace(estimate, warnings=["<b>bold</b>"])._repr_html_()
     assert "<th>standard error</th>" in html
     assert "warning: &lt;b&gt;bold" in html
+
+
+def test_no_more_digits_than_the_dtype_has():
+    e = explain(d.Bernoulli(torch.tensor(0.2)), d.Bernoulli(torch.tensor(0.3)))
+    assert e.p == "Bernoulli(probs: 0.2)"
+    assert f"KL(p ‖ q) = {float(e.directions[0].value):.7g} nats" in str(e)
+
+
+def test_what_is_not_a_number_or_of_another_kind_is_said():
+    broken = d.Normal(torch.tensor([math.nan, 0.0]), 1.0, validate_args=False)
+    assert "not-a-number" in codes(broken, d.Normal(0.0, 1.0))
+    assert "p has single outcomes and q a density" in str(explain(d.Poisson(3.0), d.Normal(3.0, 1.0)))
+    with pytest.raises(InputValueError, match="top="):
+        explain(d.Normal(0.0, 1.0), d.Normal(1.0, 1.0), top=0)

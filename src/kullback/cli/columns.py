@@ -65,7 +65,13 @@ def _read_csv(text: str, columns: list[str] | None) -> np.ndarray:
     if not rows:
         _refuse(text, "it is empty", "")
     names = None if _is_numbers(rows[0]) else [name.strip() for name in rows.pop(0)]
-    picked = _places(text, names, columns, len(rows[0]) if rows else len(names or ()))
+    width = len(names) if names is not None else len(rows[0])
+    longer = next((number for number, row in enumerate(rows) if len(row) > width), None)
+    if longer is not None:
+        _refuse(
+            text, f"row {longer + 1} has {len(rows[longer])} cells and the first line {width}", "one cell per column"
+        )
+    picked = _places(text, names, columns, width)
     values = np.empty((len(rows), len(picked)), dtype=np.float64)
     for number, row in enumerate(rows):
         for place, column in enumerate(picked):

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 from torch.distributions import Distribution
 
+from kullback._core.errors import InputValueError, explain_problem
 from kullback._core.reduction import check_base
 from kullback.diagnose.explanation import Explanation
 from kullback.diagnose.of_distributions import explain_distributions
@@ -61,6 +62,12 @@ def explain(
         ['looks-like-logits']
     """
     check_base(base)
+    if not isinstance(top, int) or top < 1:
+        raise InputValueError(
+            explain_problem(
+                "top= is how many terms are listed.", got=f"top={top!r}", expected="a whole number, at least 1"
+            )
+        )
     if isinstance(p, Distribution) and isinstance(q, Distribution):
         return explain_distributions(p, q, labels=labels, base=base, top=top)
     if isinstance(p, Samples) or isinstance(q, Samples):

@@ -32,6 +32,10 @@ def reasons(p: Distribution, q: Distribution, infinite: Tensor, names: tuple[str
     tailless = isinstance(p, VonMises) or bool(getattr(_support(p), "is_discrete", False))
     massive = infinite & (outside | impossible | tailless)
     found = []
+    kinds = [bool(getattr(_support(d), "is_discrete", False)) for d in (p, q)]
+    if kinds[0] != kinds[1]:
+        words = {True: "single outcomes", False: "a density"}
+        return [f"{a} has {words[kinds[0]]} and {b} {words[kinds[1]]}: neither has mass where the other has it"]
     if bool(massive.any()):
         found.append(f"{a} has mass where {b} has none{example}")
     if bool((infinite & ~massive).any()):

@@ -179,6 +179,15 @@ def _findings(forward: Direction, backward: Direction) -> Iterator[Finding]:
                 "warning",
                 f"{direction.label} has no closed form, integral or series. {direction.reasons[0]}",
             )
+        elif bool(direction.value.isnan().any()):
+            count = int(direction.value.isnan().sum())
+            yield Finding(
+                "not-a-number",
+                "error",
+                f"{direction.label} is NaN in {count} of {direction.value.numel()} elements: a parameter is NaN.",
+                "check what produced the parameters; validate_args=True refuses them where the distribution is made",
+                {"elements": count},
+            )
         elif bool(direction.value.isinf().any()):
             count = int(direction.value.isinf().sum())
             rows = "" if direction.value.numel() == 1 else f" in {count} of {direction.value.numel()} rows"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from torch import Tensor
 
 from kullback.diagnose.explanation import Direction, Explanation
-from kullback.diagnose.written import write_number
+from kullback.diagnose.written import digits_of, write_number
 from kullback.report.page import Cell, Page, Part, Section, Table
 
 _ADDS = "adds to KL(p ‖ q)"
@@ -35,11 +35,13 @@ def _title(e: Explanation) -> str:
     if forward.interval is not None:
         return f"{forward.label} ≈ {e.scaled(float(forward.value)):.4g} ± {_error(e, forward)} {e.unit}"
     if forward.value.numel() == 1:
-        return f"{forward.label} = {write_number(e.scaled(float(forward.value)))} {e.unit}"
+        shown = write_number(e.scaled(float(forward.value)), digits_of(forward.value))
+        return f"{forward.label} = {shown} {e.unit}"
     if forward.value.numel() == 0:
         return f"{forward.label} of an empty batch"
     mean = e.scaled(float(forward.value.double().mean()))
-    return f"{forward.label}: mean {write_number(mean)} {e.unit} over {forward.value.numel()} rows"
+    shown = write_number(mean, digits_of(forward.value))
+    return f"{forward.label}: mean {shown} {e.unit} over {forward.value.numel()} rows"
 
 
 def _values(e: Explanation) -> Iterator[Part]:
@@ -50,7 +52,8 @@ def _values(e: Explanation) -> Iterator[Part]:
     named: list[tuple[str, Tensor | None]] = [(d.label, d.value) for d in e.directions]
     named += list(e.measures.items())
     if all(value is None or value.numel() == 1 for _, value in named):
-        yield Table(["", e.unit, *([] if e.base else ["bits"])], [_single(e, *item) for item in named], digits=10)
+        digits = min((digits_of(value) for _, value in named if value is not None), default=10)
+        yield Table(["", e.unit, *([] if e.base else ["bits"])], [_single(e, *item) for item in named], digits=digits)
     else:
         yield Table(
             ["over rows", "mean", "median", "largest", "infinite"],

@@ -73,7 +73,9 @@ class Compared:
 def find_in_tensors(compared: Compared, means: Tensor | None, names: Names) -> Iterator[Finding]:
     """Every finding that applies."""
     if not compared.forward.numel():
-        yield Finding("nothing-kept", "warning", "The mask keeps no row: there is nothing to compare.")
+        yield Finding(
+            "nothing-kept", "warning", "There is no row to compare: the batch is empty, or the mask keeps none."
+        )
         return
     lost = list(_underflow(compared))
     yield from lost

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.distributions import Distribution, Independent, MixtureSameFamily, TransformedDistribution
 
@@ -12,14 +13,26 @@ from kullback.densities.mixed import Mixture
 _MAX_SHOWN = 24
 
 
-def write_number(number: float) -> str:
-    """Ten digits at most.
+def write_number(number: float, digits: int = 10) -> str:
+    """As many digits as a reader wants and the number has.
 
     Example:
         >>> write_number(1.0), write_number(1 / 3)
         ('1', '0.3333333333')
     """
-    return f"{number:.10g}"
+    return f"{number:.{digits}g}"
+
+
+def digits_of(tensor: Tensor) -> int:
+    """How many digits of the numbers in a tensor are shown: ten, or what its dtype has.
+
+    Example:
+        >>> import torch
+        >>> digits_of(torch.tensor(0.1)), digits_of(torch.tensor(0.1, dtype=torch.float64))
+        (7, 10)
+    """
+    eps = torch.finfo(tensor.dtype).eps if tensor.is_floating_point() else 0.0
+    return 10 if eps < 1e-10 else 7 if eps < 1e-5 else 4
 
 
 def write_distribution(d: Distribution) -> str:
@@ -64,8 +77,10 @@ def given_first(d: Distribution) -> str:
 def _values(tensor: Tensor) -> str:
     if tensor.numel() > _MAX_SHOWN:
         return f"tensor of shape {tuple(tensor.shape)}"
-    return _listed(tensor.detach().tolist())
+    return _listed(tensor.detach().tolist(), digits_of(tensor))
 
 
-def _listed(numbers: float | list[Any]) -> str:
-    return f"[{', '.join(map(_listed, numbers))}]" if isinstance(numbers, list) else write_number(numbers)
+def _listed(numbers: float | list[Any], digits: int) -> str:
+    if isinstance(numbers, list):
+        return f"[{', '.join(_listed(number, digits) for number in numbers)}]"
+    return write_number(numbers, digits)
