@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 
 import pytest
 import torch
@@ -19,8 +20,10 @@ from kullback import (
     ShapeError,
     estimate_kl,
     explain,
+    js,
     kl,
     kl_with_error,
+    total_variation,
 )
 from kullback.diagnose.formula import swap_names
 from kullback.report.machine import to_json
@@ -124,6 +127,17 @@ def test_vectors_are_drawn_by_the_log_ratio_whose_mean_is_kl(p, q):
     mean = sum(x * y for x, y in zip(under_p.x, under_p.y, strict=True)) / sum(under_p.y)
     assert mean == pytest.approx(worst, rel=0.25), "the middle of the area is KL"
     assert "coordinate that differs most" in e.figures[-1].title
+
+
+def test_measures_without_a_route_come_from_draws():
+    near, far = (d.Independent(d.Normal(torch.tensor([0.0, loc], dtype=F64), 1.0), 1) for loc in (0.0, 1.5))
+    shift = d.Normal(torch.tensor(0.0, dtype=F64), 1.0), d.Normal(torch.tensor(1.5, dtype=F64), 1.0)
+    js_note, tv_note = explain(near, far).notes  # the first coordinate is the same on both sides
+    for note, truth in ((js_note, js(*shift)), (tv_note, total_variation(*shift))):
+        value, error = (float(number) for number in re.findall(r"[≈±] ([\d.e-]+)", note))
+        assert abs(value - float(truth)) < 4 * error + 1e-3
+        assert error < 0.01
+    assert explain(*shift).notes == []
 
 
 def test_what_cannot_be_drawn_is_said():

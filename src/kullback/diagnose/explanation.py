@@ -92,7 +92,7 @@ class Explanation:
         findings: What was noticed, most severe first.
         rows: The worst elements of a batch.
         figures: What `plot` draws.
-        notes: Paragraphs below the first lines.
+        notes: Sentences below the values.
         samples: A summary of two samples: what, of p, of q.
         base: The unit: None for nats, 2 for bits.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,6 +17,7 @@ from kullback.api.js import js
 from kullback.api.total_variation import total_variation
 from kullback.diagnose.curves import Curves, draw_curves
 from kullback.diagnose.dimensions import terms_by_dimension
+from kullback.diagnose.drawn_measures import notes_from_draws
 from kullback.diagnose.explanation import PQ, QP, Direction, Explanation, Row, Term
 from kullback.diagnose.formula import formula_of
 from kullback.diagnose.infinity import reasons
@@ -40,11 +42,13 @@ def explain_distributions(
     terms, title, figures = _terms(p, q, index=index, forward=forward, backward=backward, labels=labels, top=top)
     findings = list(_findings(forward, backward))
     findings.sort(key=lambda finding: ("error", "warning", "info").index(finding.severity))
-    return Explanation(
+    measures = _measures(p, q)
+    missing = [name for name in ("Jensen-Shannon", "total variation") if measures[name] is None]
+    found = Explanation(
         p=write_distribution(p),
         q=write_distribution(q),
         directions=[forward, backward],
-        measures=_measures(p, q),
+        measures=measures,
         terms=terms,
         terms_title=title,
         findings=findings,
@@ -52,6 +56,8 @@ def explain_distributions(
         figures=figures,
         base=base,
     )
+    notes = notes_from_draws(p, q, missing, base, found.unit) if forward.value is not None else []
+    return dataclasses.replace(found, notes=notes)
 
 
 def _direction(label: str, p: Distribution, q: Distribution) -> Direction:

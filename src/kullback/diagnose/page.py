@@ -17,7 +17,7 @@ _NO_UNIT = ("total variation",)
 
 def build_page(e: Explanation) -> Page:
     """The page."""
-    lead = [f"p = {e.p}", f"q = {e.q}", *e.notes]
+    lead = [f"p = {e.p}", f"q = {e.q}"]
     sections = [
         Section("", [*e.figures, *_values(e)]),
         Section("Findings", list(e.findings)),
@@ -64,6 +64,7 @@ def _values(e: Explanation) -> Iterator[Part]:
     identity = _identity(e)
     if identity:
         yield identity
+    yield from e.notes
 
 
 def _estimates(e: Explanation) -> Table:

@@ -35,7 +35,7 @@ def draw_vectors(
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            drawn = [_draw(d.expand(batch), count) for d in (p, q)]
+            drawn = [draw(d.expand(batch), count) for d in (p, q)]
         ratios = [_element(_log_ratio(p, q, x), index) for x in drawn]
     except (NotImplementedError, ValueError, RuntimeError):  # a class that cannot be sampled or evaluated
         return figures
@@ -47,7 +47,8 @@ def draw_vectors(
     return figures
 
 
-def _draw(d: Distribution, count: int) -> Tensor:
+def draw(d: Distribution, count: int) -> Tensor:
+    """So many draws."""
     return _draw_cholesky(d, count) if isinstance(d, LKJCholesky) else d.sample(torch.Size([count]))
 
 
