@@ -18,7 +18,7 @@ from torch.distributions.transforms import (
 )
 
 import kullback as kb
-from kullback.pairs.words import plain_words
+from kullback.densities.canonical_transforms import canonical_transforms as plain_words
 
 t = functools.partial(torch.tensor, dtype=torch.float64)
 # The same map in other words, so that the two sides do not end with maps that cancel.

@@ -15,10 +15,10 @@ from torch import distributions as d
 from torch.distributions import Distribution, Independent, MultivariateNormal, TransformedDistribution
 from torch.distributions.transforms import AffineTransform, ExpTransform, IndependentTransform, Transform
 
+from kullback.densities.canonical_transforms import flat_transforms as flat
 from kullback.pairs.gaussian.relative_factor import lower_factor
 from kullback.pairs.parameters import number, read
 from kullback.pairs.registry import Reduced, Rule, answer_generally
-from kullback.pairs.transformed_distribution import flat
 from kullback.pairs.visible import surely
 
 

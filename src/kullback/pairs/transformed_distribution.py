@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.distributions import Distribution, TransformedDistribution
-from torch.distributions.transforms import ComposeTransform, Transform
+from torch.distributions.transforms import Transform
 
 from kullback._core.numbers import as_tensor
+from kullback.densities.canonical_transforms import canonical_transforms, flat_transforms, nonlinear
 from kullback.pairs.registry import Reduced, register
 from kullback.pairs.visible import surely
-from kullback.pairs.words import nonlinear, plain_words
 
 
 @register(
@@ -29,15 +29,15 @@ from kullback.pairs.words import nonlinear, plain_words
 def kl_transformed_transformed(p: TransformedDistribution, q: TransformedDistribution) -> Reduced | None:
     """The pair before the last maps that both have in common; None if they have none.
 
-    Where the same map is written in two ways, `plain_words` finds what is common. A named law is not taken to pieces: a
-    Kumaraswamy is better known than the 1 − u^(1/b) of which it is a power.
+    Where the same map is written in two ways, `canonical_transforms` finds what is common. A distribution with a name
+    is not taken to pieces: a Kumaraswamy is better known than the 1 − u^(1/b) of which it is a power.
     """
-    maps = flat(p.transforms), flat(q.transforms)
+    maps = flat_transforms(p.transforms), flat_transforms(q.transforms)
     left = _left(*maps)
     fewer = len(left[0]) < len(maps[0])
     plain = type(p) is type(q) is TransformedDistribution
     if plain and any(left):
-        words = _left(plain_words(maps[0]), plain_words(maps[1]))
+        words = _left(canonical_transforms(maps[0]), canonical_transforms(maps[1]))
         # Words are joined with roundings of their own, and taken only where more drops out.
         if sum(map(nonlinear, words)) < sum(map(nonlinear, left)):
             left, fewer = words, True
@@ -58,12 +58,6 @@ def _left(own: list[Transform], other: list[Transform]) -> tuple[list[Transform]
 
 def _before(law: TransformedDistribution, maps: list[Transform]) -> Distribution:
     return TransformedDistribution(law.base_dist, maps, validate_args=False) if maps else law.base_dist
-
-
-def flat(transforms: list[Transform]) -> list[Transform]:
-    """The maps in order, one by one: a composition written as one transform or as a list is the same map."""
-    parts = [flat(t.parts) if isinstance(t, ComposeTransform) else [t] for t in transforms]
-    return [t for part in parts for t in part]
 
 
 def _equal(a: Transform, b: Transform) -> bool:

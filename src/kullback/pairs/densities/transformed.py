@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.distributions import Distribution, TransformedDistribution, transforms
 
 from kullback._core.numbers import as_tensor
+from kullback.densities.canonical_transforms import flat_transforms as flat
 from kullback.pairs.densities.chart import Chart, Mark
 from kullback.pairs.densities.distribution_functions import distribution_function, known
 from kullback.pairs.densities.exponential_maps import Exp, Logarithm, Sigmoid
@@ -23,7 +24,6 @@ from kullback.pairs.densities.power_map import Power
 from kullback.pairs.densities.reading import Given
 from kullback.pairs.parameters import number
 from kullback.pairs.support import Bound
-from kullback.pairs.transformed_distribution import flat
 from kullback.pairs.visible import surely
 
 FOLLOWED = (

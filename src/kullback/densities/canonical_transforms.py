@@ -1,7 +1,7 @@
-"""A chain of maps in plain words: the same map written otherwise has the same ones, so that what is common is seen.
+"""One way to write a chain of transforms, so that common ones are seen; `transforms` and `pairs` call it.
 
 Far out the logarithms of the slopes of exp and the like are beyond all digits of a divergence; they drop out if both
-sides end with the same map. Affine maps and powers are joined and stand before exponentials, tanh is a sigmoid:
+sides end with the same transform. Affine maps and powers are joined and stand before exponentials, tanh is a sigmoid:
 
     (e^z)ᵏ = e^(kz),    c·e^z = e^(z + log c),    (cz)ᵏ = cᵏ·zᵏ,    tanh z = 2σ(2z) − 1,    1 − σ(z) = σ(−z).
 """
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.distributions.transforms import (
     AffineTransform,
+    ComposeTransform,
     ExpTransform,
     PowerTransform,
     SigmoidTransform,
@@ -23,14 +24,14 @@ from torch.distributions.transforms import (
     _InverseTransform,
 )
 
-from kullback.pairs.parameters import number, working
-from kullback.pairs.visible import surely
+from kullback.densities.parameters import number, working
+from kullback.kernels.levels import is_traced
 
 Number = float | Tensor
 _STEEP = (ExpTransform, SigmoidTransform, SoftplusTransform)
 
 
-def plain_words(maps: list[Transform]) -> list[Transform]:
+def canonical_transforms(maps: list[Transform]) -> list[Transform]:
     """The same map, made of affine maps, powers, exponentials, sigmoids and what is not known here."""
     found: list[Transform] = []
     for transform in maps:
@@ -39,13 +40,19 @@ def plain_words(maps: list[Transform]) -> list[Transform]:
     return found
 
 
+def flat_transforms(transforms: list[Transform]) -> list[Transform]:
+    """The maps in order, one by one: a composition written as one transform or as a list is the same map."""
+    parts = [flat_transforms(t.parts) if isinstance(t, ComposeTransform) else [t] for t in transforms]
+    return [t for part in parts for t in part]
+
+
 def nonlinear(maps: list[Transform]) -> int:
     """How many maps are not affine."""
     return sum(not isinstance(transform, AffineTransform) for transform in maps)
 
 
 def _parts(transform: Transform) -> list[Transform]:
-    """A map by the words above."""
+    """A map by those named above."""
     if isinstance(transform, TanhTransform):
         return [AffineTransform(0.0, 2.0), SigmoidTransform(), AffineTransform(-1.0, 2.0)]
     if not isinstance(transform, _InverseTransform):
@@ -132,7 +139,7 @@ def _all(value: Number, what: str) -> bool:
     if isinstance(value, Tensor):
         if what == "zero" and torch.is_grad_enabled() and value.requires_grad:
             return False
-        return surely(value == 0 if what == "zero" else value > 0)
+        return not is_traced() and bool((value == 0 if what == "zero" else value > 0).all())
     return value == 0 if what == "zero" else value > 0
 
 

@@ -1,0 +1,435 @@
+"""The monotone maps of a transformed density, from points to points; `transforms` chains them.
+
+A map carries the distances to the ends of a support exactly: exp(Gamma) starts at 1, and its density there depends on
+y − 1 = expm1(x), not on y. Powers are exp ∘ affine ∘ log, tanh is affine ∘ sigmoid ∘ affine.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from kullback.densities.coordinate import softplus
+from kullback.densities.point import HUGE, End, Point, same_end, stable_exp
+from kullback.densities.tails import LOG_NORMAL, Tail, double_exponential, exponential, power
+
+Tails = tuple[Tail, Tail] | None
+_MAX_VALUE = 1e200
+
+
+class Ends(NamedTuple):
+    """The ends of a support before a map and after it; the lower one comes first on both sides."""
+
+    low: End
+    high: End
+    image_low: End
+    image_high: End
+
+    def pairs(self) -> tuple[tuple[End, End, float], ...]:
+        """An end, its image under an increasing map, and the sign of the way into the support."""
+        return (self.low, self.image_low, 1.0), (self.high, self.image_high, -1.0)
+
+
+class Map(Protocol):
+    """What a chain asks of a map."""
+
+    def image(self, low: End, high: End) -> tuple[End, End]:
+        """The ends of the support after the map."""
+
+    def push(self, x: Point, ends: Ends) -> Point:
+        """The image of a point."""
+
+    def pull(self, y: Point, ends: Ends) -> Point:
+        """The point before the map; one outside the image is moved to where no density is."""
+
+    def log_slope(self, x: Point) -> Tensor:
+        """log|dy/dx| at the point before the map."""
+
+    def tails(self, tails: Tails, ends: Ends) -> Tails:
+        """The tails after the map; None where nobody knows them."""
+
+
+def _is_finite(end: End) -> bool:
+    return isinstance(end, Tensor) or math.isfinite(end)
+
+
+def _number(end: End, like: Tensor) -> Tensor:
+    return torch.as_tensor(end, dtype=like.dtype, device=like.device)
+
+
+def _at(value: Tensor, known: tuple[tuple[End, Tensor], ...] = ()) -> Point:
+    """A point known by its value, and by its distances to some ends."""
+    zero = torch.zeros_like(value)
+    return Point(0.0, zero, value, torch.log(value.abs().clamp_min(1e-300)), known)
+
+
+def _value(x: Point) -> Tensor:
+    """x, within what leaves a density's logarithm the larger one of it and that of a slope."""
+    return x.value().clamp(-_MAX_VALUE, _MAX_VALUE)
+
+
+def _log_expm1(d: Tensor) -> Tensor:
+    """log(e^d − 1), d > 0."""
+    return d + torch.log(-torch.expm1(-d.clamp_min(1e-300)))
+
+
+class Affine(NamedTuple):
+    """y = loc + scale·x.
+
+    Attributes:
+        sign: Of the scale; 0 where nobody can look at it, or where it differs between elements.
+        exact: Loc and scale where they are Python's numbers: the image of an end may then be one, too.
+        loc: What is added.
+        scale: The factor.
+    """
+
+    sign: int
+    exact: tuple[float | None, float | None]
+    loc: Tensor
+    scale: Tensor
+
+    def image(self, low: End, high: End) -> tuple[End, End]:
+        """Both ends, in ascending order."""
+        if same_end(low, -math.inf) and same_end(high, math.inf):
+            return low, high
+        first, second = self._moved(low), self._moved(high)
+        if self.sign:
+            return (first, second) if self.sign > 0 else (second, first)
+        first, second = _number(first, self.loc), _number(second, self.loc)
+        return torch.minimum(first, second), torch.maximum(first, second)
+
+    def _moved(self, end: End) -> End:
+        """The image of an end; an infinite one has no derivative."""
+        if isinstance(end, float) and math.isinf(end):
+            return self.sign * end if self.sign else end * torch.sign(self.scale.detach())
+        if isinstance(end, float):
+            loc, scale = self.exact[0], 0.0 if end == 0 else self.exact[1]
+            return self.loc + self.scale * end if loc is None or scale is None else loc + scale * end
+        finite = end.isfinite()
+        moved = self.loc + self.scale * torch.where(finite, end, 0.0)
+        return torch.where(finite, moved, torch.where(finite, 1.0, end.detach()) * torch.sign(self.scale.detach()))
+
+    def push(self, x: Point, ends: Ends) -> Point:
+        """The unit is scaled."""
+        log_scale = torch.log(self.scale.abs())
+        anchor = self.loc + self.scale * x.anchor
+        known = self._known(x, (ends.low, ends.high), (ends.image_low, ends.image_high))
+        return Point(anchor, x.log_unit + log_scale, torch.sign(self.scale) * x.offset, x.log_offset, known)
+
+    def pull(self, y: Point, ends: Ends) -> Point:
+        """The same backwards; an anchor that is the image of an end is that end."""
+        log_scale = torch.log(self.scale.abs())
+        anchor = (y.anchor - self.loc) / self.scale
+        known = self._known(y, (ends.image_low, ends.image_high), (ends.low, ends.high))
+        return Point(anchor, y.log_unit - log_scale, torch.sign(self.scale) * y.offset, y.log_offset, known)
+
+    def _known(self, x: Point, ends: tuple[End, End], images: tuple[End, End]) -> tuple[tuple[End, Tensor], ...]:
+        """Distances in units are what they were; a negative scale exchanges the ends."""
+        low, high = (next((log_d for known, log_d in x.known if same_end(known, end)), None) for end in ends)
+        if self.sign:
+            moved = (low, high) if self.sign > 0 else (high, low)
+            return tuple((image, log_d) for image, log_d in zip(images, moved, strict=True) if log_d is not None)
+        if low is None or high is None:  # only the finite end of a half-line is asked for
+            only, other = (high, ends[0]) if low is None else (low, ends[1])
+            if only is None or not (isinstance(other, float) and math.isinf(other)):
+                return ()
+            low = high = only
+        up = self.scale > 0
+        return (images[0], torch.where(up, low, high)), (images[1], torch.where(up, high, low))
+
+    def log_slope(self, x: Point) -> Tensor:
+        """log|scale|."""
+        return torch.log(self.scale.abs()) + torch.zeros_like(x.offset)
+
+    def tails(self, tails: Tails, ends: Ends) -> Tails:
+        """Rates are in units of x."""
+        if tails is None:
+            return None
+        size, up = self.scale.abs(), self.scale > 0
+        lower, upper = (
+            _scaled_tail(tail, torch.where(_number(end, size).isinf(), 1 / size, size))
+            for tail, end in zip(tails, (ends.low, ends.high), strict=True)
+        )
+        if self.sign:
+            return (lower, upper) if self.sign > 0 else (upper, lower)
+        lower, upper = (Tail(*(_number(part, size) for part in tail)) for tail in (lower, upper))
+        return (
+            Tail(*(torch.where(up, a, b) for a, b in zip(lower, upper, strict=True))),
+            Tail(*(torch.where(up, b, a) for a, b in zip(lower, upper, strict=True))),
+        )
+
+
+def _scaled_tail(tail: Tail, by: Tensor) -> Tail:
+    order, exponent, rate = tail
+    if isinstance(order, float):
+        return tail if order < 3 else tail._replace(rate=rate * (by if order == 4 else by**exponent))
+    return tail._replace(rate=torch.where(order == 4, rate * by, rate * by**exponent))
+
+
+def _exponential_tail(tail: Tail) -> Tail | None:
+    """Of e^x at an infinite end of x; a tail that is heavier than exponential leaves no power at all."""
+    if not isinstance(tail.order, float):
+        return None
+    if tail.order == 4:
+        return exponential(tail.rate, 1.0)
+    if tail.order != 3:
+        return None
+    if isinstance(tail.exponent, float):
+        return power(tail.rate) if tail.exponent == 1 else LOG_NORMAL if tail.exponent > 1 else None
+    one, more = tail.exponent == 1, tail.exponent > 1
+    return Tail(torch.where(more, 2.0, 1.0), torch.where(one, tail.rate, 0.0)) if bool((one | more).all()) else None
+
+
+def _logarithm_tail(tail: Tail) -> Tail | None:
+    """Of log x at an end of (0, ∞)."""
+    if not isinstance(tail.order, float) or tail.order == 4:
+        return None
+    if tail.order == 1:
+        return exponential(1.0, tail.exponent)
+    return exponential(2.0, 1.0) if tail.order == 2 else double_exponential(tail.exponent)
+
+
+def _mapped_tails(tails: Tails, lower: Tail | None, upper: Tail | None) -> Tails:
+    return None if tails is None or lower is None or upper is None else (lower, upper)
+
+
+class Exp(NamedTuple):
+    """y = e^x."""
+
+    def image(self, low: End, high: End) -> tuple[End, End]:
+        """Of −∞, the end 0."""
+        first = torch.exp(low) if isinstance(low, Tensor) else math.exp(low)
+        second = torch.exp(high) if isinstance(high, Tensor) else math.inf if high == math.inf else math.exp(high)
+        return first, second
+
+    def push(self, x: Point, ends: Ends) -> Point:
+        """Log y is x."""
+        value = _value(x)
+        known: list[tuple[End, Tensor]] = [(0.0, value)]
+        for end, image, sign in ends.pairs():
+            if _is_finite(end) and _is_finite(image):
+                log_d = x.log_distance(end)
+                d = stable_exp(log_d).clamp_max(HUGE)
+                grown = _log_expm1(d) if sign > 0 else torch.log(-torch.expm1(-d.clamp_min(1e-300)))
+                there = _number(end, d)
+                log_d = there + torch.where(log_d < -30, log_d, grown)
+                known.append((image, torch.where(there.isinf(), value, log_d)))
+        return Point(0.0, torch.zeros_like(value), stable_exp(value), value, tuple(known))
+
+    def pull(self, y: Point, ends: Ends) -> Point:
+        """Log y, −HUGE for what is not positive."""
+        positive = y.z(0.0, torch.zeros_like(y.log_unit)) > -1e-300
+        value = torch.where(positive, y.log_distance(0.0), -HUGE).clamp(-HUGE, HUGE)
+        known = []
+        for end, image, sign in ends.pairs():
+            if _is_finite(end) and _is_finite(image):
+                log_r = y.log_distance(image) - _number(end, value)
+                r = stable_exp(log_r)
+                # Close to 0 the distance from the upper end says nothing of log y.
+                below = torch.where(r < 0.5, -torch.log1p(-r.clamp_max(0.5)), _number(end, value) - value)
+                d = torch.log1p(r) if sign > 0 else below
+                log_d = torch.where(log_r < -30, log_r, torch.log(d.clamp_min(1e-300)))
+                known.append((end, torch.where(_number(end, d).isinf(), value.abs().log(), log_d)))
+        return _at(value, tuple(known))
+
+    def log_slope(self, x: Point) -> Tensor:
+        """The derivative of e^x, in logarithms."""
+        return _value(x)
+
+    def tails(self, tails: Tails, ends: Ends) -> Tails:
+        """At infinite ends as in `_exponential_tail`; a finite end stays what it is."""
+        if tails is None or isinstance(ends.low, Tensor) or isinstance(ends.high, Tensor):
+            return None
+        lower = _exponential_tail(tails[0]) if math.isinf(ends.low) else tails[0]
+        upper = _exponential_tail(tails[1]) if math.isinf(ends.high) else tails[1]
+        return _mapped_tails(tails, lower, upper)
+
+
+class Log(NamedTuple):
+    """y = log x."""
+
+    def image(self, low: End, high: End) -> tuple[End, End]:
+        """Of 0, −∞."""
+        first = torch.log(low) if isinstance(low, Tensor) else math.log(low) if low > 0 else -math.inf
+        second = torch.log(high) if isinstance(high, Tensor) else math.inf if high == math.inf else math.log(high)
+        return first, second
+
+    def push(self, x: Point, ends: Ends) -> Point:
+        """As the exponential backwards."""
+        return Exp().pull(x, _turned(ends))
+
+    def pull(self, y: Point, ends: Ends) -> Point:
+        """The exponential."""
+        return Exp().push(y, _turned(ends))
+
+    def log_slope(self, x: Point) -> Tensor:
+        """Log 1/x."""
+        return -x.log_distance(0.0)
+
+    def tails(self, tails: Tails, ends: Ends) -> Tails:
+        """At 0 and ∞ as in `_logarithm_tail`; another end stays what it is."""
+        if tails is None or isinstance(ends.low, Tensor) or isinstance(ends.high, Tensor):
+            return None
+        lower = _logarithm_tail(tails[0]) if same_end(ends.low, 0.0) else tails[0]
+        upper = _logarithm_tail(tails[1]) if math.isinf(ends.high) else tails[1]
+        return _mapped_tails(tails, lower, upper)
+
+
+def _turned(ends: Ends) -> Ends:
+    return Ends(ends.image_low, ends.image_high, ends.low, ends.high)
+
+
+class Sigmoid(NamedTuple):
+    """y = 1/(1 + e^−x)."""
+
+    def image(self, low: End, high: End) -> tuple[End, End]:
+        """(0, 1) or a part of it."""
+        return _sigmoid(low), _sigmoid(high)
+
+    def push(self, x: Point, ends: Ends) -> Point:
+        """The distances to 0 and 1, in logarithms."""
+        del ends
+        value = _value(x)
+        log_up, log_down = -softplus(-value), -softplus(value)
+        lower = value < 0
+        log_near = torch.where(lower, log_up, log_down)
+        anchor = torch.where(lower, torch.zeros_like(value), 1.0)
+        known = ((0.0, log_up), (1.0, log_down))
+        offset = torch.exp(log_near) * torch.where(lower, 1.0, -1.0)
+        return Point(anchor, torch.zeros_like(value), offset, log_near, known)
+
+    def pull(self, y: Point, ends: Ends) -> Point:
+        """Log y − log(1 − y), ±HUGE for what is outside."""
+        del ends
+        zero = torch.zeros_like(y.log_unit)
+        logit = y.log_distance(0.0) - y.log_distance(1.0)
+        logit = torch.where(y.z(0.0, zero) < 0, -HUGE, torch.where(y.z(1.0, zero) > 0, HUGE, logit))
+        return _at(logit.clamp(-HUGE, HUGE))
+
+    def log_slope(self, x: Point) -> Tensor:
+        """Log σ(x)σ(−x)."""
+        value = _value(x)
+        return -softplus(value) - softplus(-value)
+
+    def tails(self, tails: Tails, ends: Ends) -> Tails:
+        """Those of the exponential at both ends."""
+        return Exp().tails(tails, ends)
+
+
+def _sigmoid(end: End) -> End:
+    if isinstance(end, Tensor):
+        return torch.sigmoid(end)
+    return 0.0 if end == -math.inf else 1 / (1 + math.exp(-end))
+
+
+class Logit(NamedTuple):
+    """y = log x − log(1 − x)."""
+
+    def image(self, low: End, high: End) -> tuple[End, End]:
+        """The whole line of (0, 1)."""
+        first = torch.logit(low) if isinstance(low, Tensor) else -math.inf if low <= 0 else math.log(low / (1 - low))
+        second = (
+            torch.logit(high) if isinstance(high, Tensor) else math.inf if high >= 1 else math.log(high / (1 - high))
+        )
+        return first, second
+
+    def push(self, x: Point, ends: Ends) -> Point:
+        """The sigmoid backwards."""
+        return Sigmoid().pull(x, _turned(ends))
+
+    def pull(self, y: Point, ends: Ends) -> Point:
+        """The sigmoid."""
+        return Sigmoid().push(y, _turned(ends))
+
+    def log_slope(self, x: Point) -> Tensor:
+        """Log 1/(x(1 − x))."""
+        return -x.log_distance(0.0) - x.log_distance(1.0)
+
+    def tails(self, tails: Tails, ends: Ends) -> Tails:
+        """Those of the logarithm at both ends."""
+        if tails is None or not (same_end(ends.low, 0.0) and same_end(ends.high, 1.0)):
+            return None
+        return _mapped_tails(tails, _logarithm_tail(tails[0]), _logarithm_tail(tails[1]))
+
+
+def _logit(end: End) -> End:
+    if isinstance(end, Tensor):
+        return torch.logit(end)
+    return -math.inf if end <= 0 else math.inf if end >= 1 else math.log(end / (1 - end))
+
+
+class Softplus(NamedTuple):
+    """y = log(1 + e^x)."""
+
+    def image(self, low: End, high: End) -> tuple[End, End]:
+        """(0, ∞) or a part of it."""
+        return _softplus(low), _softplus(high)
+
+    def push(self, x: Point, ends: Ends) -> Point:
+        """Log y from x or, far below 0, x itself."""
+        del ends
+        value = _value(x)
+        low = value < -37
+        y = softplus(torch.where(low, 0.0, value).clamp_max(HUGE))
+        log_y = torch.where(low, value, torch.log(y))
+        return Point(0.0, torch.zeros_like(value), stable_exp(log_y), log_y, ((0.0, log_y),))
+
+    def pull(self, y: Point, ends: Ends) -> Point:
+        """log(e^y − 1)."""
+        del ends
+        log_y = y.log_distance(0.0)
+        positive = y.z(0.0, torch.zeros_like(y.log_unit)) > -1e-300
+        value = torch.where(log_y < -37, log_y, _log_expm1(stable_exp(log_y.clamp_min(-40.0))))
+        return _at(torch.where(positive, value, -HUGE).clamp(-HUGE, HUGE))
+
+    def log_slope(self, x: Point) -> Tensor:
+        """Log σ(x)."""
+        return -softplus(-_value(x))
+
+    def tails(self, tails: Tails, ends: Ends) -> Tails:
+        """Those of the exponential below, unchanged above."""
+        if tails is None or isinstance(ends.low, Tensor):
+            return None
+        return _mapped_tails(tails, _exponential_tail(tails[0]) if math.isinf(ends.low) else tails[0], tails[1])
+
+
+def _softplus(end: End) -> End:
+    if isinstance(end, Tensor):
+        return softplus(end)
+    return 0.0 if end == -math.inf else math.inf if end == math.inf else math.log1p(math.exp(end))
+
+
+class Unsoftplus(NamedTuple):
+    """y = log(e^x − 1)."""
+
+    def image(self, low: End, high: End) -> tuple[End, End]:
+        """The whole line of (0, ∞)."""
+        ends: list[End] = []
+        for end in (low, high):
+            if isinstance(end, Tensor):
+                ends.append(torch.where(end > 0, _log_expm1(end.clamp_min(1e-300)), -math.inf))
+            else:
+                ends.append(-math.inf if end <= 0 else math.inf if end == math.inf else math.log(math.expm1(end)))
+        return ends[0], ends[1]
+
+    def push(self, x: Point, ends: Ends) -> Point:
+        """Softplus backwards."""
+        return Softplus().pull(x, _turned(ends))
+
+    def pull(self, y: Point, ends: Ends) -> Point:
+        """Softplus."""
+        return Softplus().push(y, _turned(ends))
+
+    def log_slope(self, x: Point) -> Tensor:
+        """−log(1 − e^−x)."""
+        log_x = x.log_distance(0.0)
+        return torch.where(log_x < -37, -log_x, -torch.log(-torch.expm1(-stable_exp(log_x.clamp_min(-40.0)))))
+
+    def tails(self, tails: Tails, ends: Ends) -> Tails:
+        """Those of the logarithm below, unchanged above."""
+        if tails is None or not same_end(ends.low, 0.0):
+            return None
+        return _mapped_tails(tails, _logarithm_tail(tails[0]), tails[1])
