@@ -89,7 +89,7 @@ def _append_affine(chain: list[Transform], loc: Number, scale: Number) -> None:
     before = chain[-1] if chain else None
     if isinstance(before, AffineTransform) and not before.event_dim:
         chain.pop()
-        loc, scale = loc + scale * _value(before.loc), scale * _value(before.scale)
+        loc, scale = _sum(loc, scale, _value(before.loc)), scale * _value(before.scale)
         _append_affine(chain, loc, scale)
     elif isinstance(before, ExpTransform) and _all(loc, "zero") and _all(scale, "positive"):
         chain.pop()
@@ -124,6 +124,11 @@ def _append_power(chain: list[Transform], exponent: Number) -> None:
         _append_affine(chain, 0.0, _value(before.scale) ** exponent)
     elif not _all(exponent - 1, "zero"):
         chain.append(_power(exponent))
+
+
+def _sum(loc: Number, scale: Number, before: Number) -> Number:
+    """The sum loc + scale·before; Python's 0 stays one, so that an end at 0 is known to stay there."""
+    return loc if isinstance(before, float) and before == 0 else loc + scale * before
 
 
 def _power(exponent: Number) -> PowerTransform:

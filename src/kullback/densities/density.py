@@ -35,6 +35,8 @@ class Density(NamedTuple):
         integers_only: Whether that mass function can only be asked at integers.
         num_integers: How many integers such a mass function has at most, if that is known without its parameters.
         kinks: Points where the log-density or one of its derivatives jumps, besides the marks.
+        log_weight: The log-density per unit of the coordinate, where it has more digits than log_prob and the
+            coordinate's log_slope together; None where it is their sum.
     """
 
     low: End
@@ -47,3 +49,4 @@ class Density(NamedTuple):
     integers_only: bool = False
     num_integers: int = 0
     kinks: tuple[Point, ...] = ()
+    log_weight: Callable[[Tensor], Tensor] | None = None

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from kullback.densities.coordinate import softplus
 from kullback.densities.point import HUGE, End, Point, same_end, stable_exp
-from kullback.densities.tails import LOG_NORMAL, Tail, double_exponential, exponential, power
+from kullback.densities.tails import Tail, chosen, of_exponential, of_logarithm
 
 Tails = tuple[Tail, Tail] | None
 _MAX_VALUE = 1e200
@@ -169,31 +169,8 @@ def _scaled_tail(tail: Tail, by: Tensor) -> Tail:
     return tail._replace(rate=torch.where(order == 4, rate * by, rate * by**exponent))
 
 
-def _exponential_tail(tail: Tail) -> Tail | None:
-    """Of e^x at an infinite end of x; a tail that is heavier than exponential leaves no power at all."""
-    if not isinstance(tail.order, float):
-        return None
-    if tail.order == 4:
-        return exponential(tail.rate, 1.0)
-    if tail.order != 3:
-        return None
-    if isinstance(tail.exponent, float):
-        return power(tail.rate) if tail.exponent == 1 else LOG_NORMAL if tail.exponent > 1 else None
-    one, more = tail.exponent == 1, tail.exponent > 1
-    return Tail(torch.where(more, 2.0, 1.0), torch.where(one, tail.rate, 0.0)) if bool((one | more).all()) else None
-
-
-def _logarithm_tail(tail: Tail) -> Tail | None:
-    """Of log x at an end of (0, ∞)."""
-    if not isinstance(tail.order, float) or tail.order == 4:
-        return None
-    if tail.order == 1:
-        return exponential(1.0, tail.exponent)
-    return exponential(2.0, 1.0) if tail.order == 2 else double_exponential(tail.exponent)
-
-
-def _mapped_tails(tails: Tails, lower: Tail | None, upper: Tail | None) -> Tails:
-    return None if tails is None or lower is None or upper is None else (lower, upper)
+def _is(end: End, value: float) -> Tensor | bool:
+    return end == value
 
 
 class Exp(NamedTuple):
@@ -240,12 +217,11 @@ class Exp(NamedTuple):
         return _value(x)
 
     def tails(self, tails: Tails, ends: Ends) -> Tails:
-        """At infinite ends as in `_exponential_tail`; a finite end stays what it is."""
-        if tails is None or isinstance(ends.low, Tensor) or isinstance(ends.high, Tensor):
+        """A finite end stays what it is."""
+        if tails is None:
             return None
-        lower = _exponential_tail(tails[0]) if math.isinf(ends.low) else tails[0]
-        upper = _exponential_tail(tails[1]) if math.isinf(ends.high) else tails[1]
-        return _mapped_tails(tails, lower, upper)
+        lower = chosen(_is(ends.low, -math.inf), of_exponential(tails[0]), tails[0])
+        return lower, chosen(_is(ends.high, math.inf), of_exponential(tails[1]), tails[1])
 
 
 class Log(NamedTuple):
@@ -270,12 +246,11 @@ class Log(NamedTuple):
         return -x.log_distance(0.0)
 
     def tails(self, tails: Tails, ends: Ends) -> Tails:
-        """At 0 and ∞ as in `_logarithm_tail`; another end stays what it is."""
-        if tails is None or isinstance(ends.low, Tensor) or isinstance(ends.high, Tensor):
+        """An end other than 0 and ∞ stays what it is."""
+        if tails is None:
             return None
-        lower = _logarithm_tail(tails[0]) if same_end(ends.low, 0.0) else tails[0]
-        upper = _logarithm_tail(tails[1]) if math.isinf(ends.high) else tails[1]
-        return _mapped_tails(tails, lower, upper)
+        lower = chosen(_is(ends.low, 0.0), of_logarithm(tails[0]), tails[0])
+        return lower, chosen(_is(ends.high, math.inf), of_logarithm(tails[1]), tails[1])
 
 
 def _turned(ends: Ends) -> Ends:
@@ -291,23 +266,38 @@ class Sigmoid(NamedTuple):
 
     def push(self, x: Point, ends: Ends) -> Point:
         """The distances to 0 and 1, in logarithms."""
-        del ends
         value = _value(x)
         log_up, log_down = -softplus(-value), -softplus(value)
         lower = value < 0
         log_near = torch.where(lower, log_up, log_down)
         anchor = torch.where(lower, torch.zeros_like(value), 1.0)
-        known = ((0.0, log_up), (1.0, log_down))
+        known: list[tuple[End, Tensor]] = [(0.0, log_up), (1.0, log_down)]
+        for end, image, sign in ends.pairs():
+            if _is_finite(end):
+                # σ(x) − σ(e) = σ(x)·σ(−e)·(1 − e^(e − x)), and the same for −x and −e at an upper end.
+                log_d = x.log_distance(end)
+                d = stable_exp(log_d).clamp(1e-300, HUGE)
+                shrunk = torch.where(log_d < -30, log_d, torch.log(-torch.expm1(-d)))
+                known.append((image, (log_up if sign > 0 else log_down) - softplus(sign * _number(end, d)) + shrunk))
         offset = torch.exp(log_near) * torch.where(lower, 1.0, -1.0)
-        return Point(anchor, torch.zeros_like(value), offset, log_near, known)
+        return Point(anchor, torch.zeros_like(value), offset, log_near, tuple(known))
 
     def pull(self, y: Point, ends: Ends) -> Point:
         """Log y − log(1 − y), ±HUGE for what is outside."""
-        del ends
         zero = torch.zeros_like(y.log_unit)
-        logit = y.log_distance(0.0) - y.log_distance(1.0)
-        logit = torch.where(y.z(0.0, zero) < 0, -HUGE, torch.where(y.z(1.0, zero) > 0, HUGE, logit))
-        return _at(logit.clamp(-HUGE, HUGE))
+        log_up, log_down = y.log_distance(0.0), y.log_distance(1.0)
+        logit = torch.where(y.z(0.0, zero) < 0, -HUGE, torch.where(y.z(1.0, zero) > 0, HUGE, log_up - log_down))
+        logit = logit.clamp(-HUGE, HUGE)
+        known = []
+        for end, image, sign in ends.pairs():
+            if _is_finite(end):
+                there = _number(end, logit)
+                log_r = y.log_distance(image) - (log_up if sign > 0 else log_down) + softplus(sign * there)
+                r = stable_exp(log_r)
+                far = torch.log((sign * (logit - there)).clamp_min(1e-300))
+                near = torch.where(log_r < -30, log_r, torch.log(-torch.log1p(-r.clamp(1e-300, 0.5))))
+                known.append((end, torch.where(r < 0.5, near, far)))
+        return _at(logit, tuple(known))
 
     def log_slope(self, x: Point) -> Tensor:
         """Log σ(x)σ(−x)."""
@@ -350,9 +340,10 @@ class Logit(NamedTuple):
 
     def tails(self, tails: Tails, ends: Ends) -> Tails:
         """Those of the logarithm at both ends."""
-        if tails is None or not (same_end(ends.low, 0.0) and same_end(ends.high, 1.0)):
+        if tails is None:
             return None
-        return _mapped_tails(tails, _logarithm_tail(tails[0]), _logarithm_tail(tails[1]))
+        lower = chosen(_is(ends.low, 0.0), of_logarithm(tails[0]), tails[0])
+        return lower, chosen(_is(ends.high, 1.0), of_logarithm(tails[1]), tails[1])
 
 
 def _logit(end: End) -> End:
@@ -391,9 +382,9 @@ class Softplus(NamedTuple):
 
     def tails(self, tails: Tails, ends: Ends) -> Tails:
         """Those of the exponential below, unchanged above."""
-        if tails is None or isinstance(ends.low, Tensor):
+        if tails is None:
             return None
-        return _mapped_tails(tails, _exponential_tail(tails[0]) if math.isinf(ends.low) else tails[0], tails[1])
+        return chosen(_is(ends.low, -math.inf), of_exponential(tails[0]), tails[0]), tails[1]
 
 
 def _softplus(end: End) -> End:
@@ -430,6 +421,6 @@ class Unsoftplus(NamedTuple):
 
     def tails(self, tails: Tails, ends: Ends) -> Tails:
         """Those of the logarithm below, unchanged above."""
-        if tails is None or not same_end(ends.low, 0.0):
+        if tails is None:
             return None
-        return _mapped_tails(tails, _logarithm_tail(tails[0]), tails[1])
+        return chosen(_is(ends.low, 0.0), of_logarithm(tails[0]), tails[0]), tails[1]

@@ -3,6 +3,7 @@
 A density's tail at an end is (order, exponent, rate) in L = log|x| for an infinite end and L = −log|x − end| for a
 finite one:
 
+    order 0    L^(−exponent), a power of the logarithm
     order 1    e^(−exponent·L), a power
     order 2    e^(−L²) up to constants, a log-normal
     order 3    e^(−rate·e^(exponent·L)), an exponential of a power
@@ -50,7 +51,8 @@ def _tensors(tail: Tail, like: Tensor) -> tuple[Tensor, ...]:
 def diverges(p: Tail, q: Tail, like: Tensor) -> Tensor:
     """Whether E_p[−log q] is infinite at an end that p and q share."""
     (order, k, rate), (growth, m, growth_rate) = _tensors(p, like), _tensors(q, like)
-    by_power = (growth == 3) & (order == 1) & (k <= m)
+    by_power = (growth == 3) & ((order == 0) | ((order == 1) & (k <= m)))
+    by_power = by_power | ((order == 0) & (((growth == 1) & (k <= 1)) | ((growth == 2) & (k <= 2))))
     slower = (order < 3) | ((order == 3) & ((k < 1) | ((k == 1) & (rate <= growth_rate))))
     return by_power | ((growth == 4) & slower)
 
@@ -62,3 +64,36 @@ def heavier(s: Tail, t: Tail, like: Tensor) -> Tail:
     slower = (first[1] < second[1]) | ((first[1] == second[1]) & (first[2] <= second[2]))
     chosen = (first[0] < second[0]) | (same & slower)
     return Tail(*(torch.where(chosen, a, b) for a, b in zip(first, second, strict=True)))
+
+
+def of_exponential(tail: Tail) -> Tail:
+    """The tail of e^x where x goes to ±∞: L = |x|."""
+    order, k, rate = _parts(tail)
+    light = torch.where(k == 1, 1.0, torch.where(k > 1, 2.0, 0.0))
+    new_order = torch.where(order == 4, 3.0, torch.where(order == 3, light, 0.0))
+    light = torch.where(k == 1, rate, torch.where(k > 1, 0.0, torch.inf))
+    heavy = torch.where(order == 2, torch.inf, torch.where(order == 1, k, 0.0))
+    return Tail(new_order, torch.where(order == 4, rate, torch.where(order == 3, light, heavy)), 1.0)
+
+
+def of_logarithm(tail: Tail) -> Tail:
+    """The tail of log x where x goes to 0 or ∞."""
+    order, k, rate = _parts(tail)
+    new_order = torch.where(order == 0, torch.where(k == torch.inf, 3.0, 1.0), torch.where(order < 3, 3.0, 4.0))
+    heavy = torch.where(k == torch.inf, 0.5, k)
+    exponent = torch.where(order == 0, heavy, torch.where(order == 2, 2.0, 1.0))
+    rate = torch.where(order == 1, k, torch.where(order == 3, k, torch.where(order == 4, torch.inf, 1.0)))
+    return Tail(new_order, exponent, rate)
+
+
+def chosen(mask: Tensor | bool, first: Tail, second: Tail) -> Tail:
+    """The first tail where the mask holds."""
+    if isinstance(mask, bool):
+        return first if mask else second
+    pairs = zip(_tensors(first, mask.double()), _tensors(second, mask.double()), strict=True)
+    return Tail(*(torch.where(mask, a, b) for a, b in pairs))
+
+
+def _parts(tail: Tail) -> tuple[Tensor, ...]:
+    like = next((part for part in tail if isinstance(part, Tensor)), torch.zeros((), dtype=torch.float64))
+    return _tensors(tail, like)

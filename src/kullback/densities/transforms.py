@@ -55,16 +55,17 @@ def _mapped(inner: Reading, steps: list[_Step], numbers: tuple[Tensor, ...], sou
     make = inner.make
 
     def make_transformed(*parameters: Tensor) -> Density:
-        given = iter(parameters)
+        base, given = len(parameters) - count, iter(parameters[len(parameters) - count :])
         maps = [step.kind(*(next(given) for _ in step.numbers)) for step in steps]
-        return transformed_density(make(*given), maps)
+        return transformed_density(make(*parameters[:base]), maps)
 
     def component(parameters: tuple[Tensor, ...], i: int) -> Reading:
         assert inner.component is not None
-        return _mapped(inner.component(parameters[count:], i), steps, parameters[:count], source)
+        base = len(parameters) - count
+        return _mapped(inner.component(parameters[:base], i), steps, parameters[base:], source)
 
     return inner._replace(
-        parameters=(*numbers, *inner.parameters),
+        parameters=(*inner.parameters, *numbers),
         make=make_transformed,
         component=component if inner.components else None,
         source=source,
@@ -135,6 +136,11 @@ def _carried(inner: Density, by: Map) -> Density:
         x = by.pull(y, ends)
         return inner.log_prob(x) - by.log_slope(x)
 
+    def log_weight(v: Tensor) -> Tensor:
+        if inner.log_weight is not None:
+            return inner.log_weight(v)
+        return inner.log_prob(inner.coordinate.point(v)) + inner.coordinate.log_slope(v)
+
     return Density(
         ends.image_low,
         ends.image_high,
@@ -143,4 +149,5 @@ def _carried(inner: Density, by: Map) -> Density:
         tuple(by.push(mark, ends) for mark in inner.marks),
         by.tails(inner.tails, ends),
         kinks=tuple(by.push(kink, ends) for kink in inner.kinks),
+        log_weight=log_weight,
     )

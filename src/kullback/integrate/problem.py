@@ -110,7 +110,7 @@ class Densities(NamedTuple):
         log_over = over.log_prob(x)
         log_p = log_over if self.p is over else inside_log_prob(self.p, x)
         log_q = log_p if self.q is self.p else inside_log_prob(self.q, x)
-        log_weight = log_over + over.coordinate.log_slope(v)
+        log_weight = log_over + over.coordinate.log_slope(v) if over.log_weight is None else over.log_weight(v)
         log_weight = torch.where(log_weight.isnan(), -math.inf, log_weight)
         if over.lattice:
             log_weight = torch.where((v > over.low) & (v < over.high + 1), log_weight, -math.inf)
