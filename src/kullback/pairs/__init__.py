@@ -1,7 +1,6 @@
 """You hold two distributions. Closed forms of KL(p ‖ every q) are in `closed/`, in the file named after p."""
 
 from kullback.pairs import (
-    binomial,
     closed,
     counting,
     dirichlet,
@@ -12,8 +11,6 @@ from kullback.pairs import (
     integrals,
     lkj_cholesky,
     named,
-    negative_binomial,
-    relaxed_bernoulli,
     relaxed_one_hot_categorical,
     stick_breaking,
     transformed_distribution,
@@ -28,7 +25,6 @@ from kullback.pairs.table import Pair, coverage
 __all__ = [
     "KLResult",
     "Pair",
-    "binomial",
     "closed",
     "counting",
     "coverage",
@@ -44,9 +40,7 @@ __all__ = [
     "kl_with_error",
     "lkj_cholesky",
     "named",
-    "negative_binomial",
     "register_kl",
-    "relaxed_bernoulli",
     "relaxed_one_hot_categorical",
     "stick_breaking",
     "transformed_distribution",

@@ -3,6 +3,7 @@
 from kullback.pairs.closed import (
     bernoulli,
     beta,
+    binomial,
     categorical,
     cauchy,
     continuous_bernoulli,
@@ -31,6 +32,7 @@ from kullback.pairs.closed import (
 __all__ = [
     "bernoulli",
     "beta",
+    "binomial",
     "categorical",
     "cauchy",
     "continuous_bernoulli",

@@ -6,13 +6,12 @@ import math
 
 import torch
 from torch import Tensor
-from torch.distributions import Bernoulli, Binomial, Poisson
+from torch.distributions import Bernoulli, Poisson
 
 from kullback.kernels.pair_ops import PairOp
 from kullback.pairs.outcomes import Chance, chance, kl_per_trial
 from kullback.pairs.parameters import gives_logits, read
 from kullback.pairs.registry import register
-from kullback.pairs.trials import kl_of_trials
 from kullback.special import kl_div
 
 
@@ -37,13 +36,6 @@ def _op(logits_p: bool, logits_q: bool) -> PairOp:
 
 
 BERNOULLI_OPS = {(of_p, of_q): _op(of_p, of_q) for of_p in (False, True) for of_q in (False, True)}
-
-
-@register(Bernoulli, Binomial, method="integral", source="a Bernoulli is a Binomial of one trial", decides_support=True)
-def kl_bernoulli_binomial(p: Bernoulli, q: Binomial) -> tuple[Tensor, Tensor]:
-    """See KL(Binomial ‖ Binomial)."""
-    chance_p, (big,) = chance(p), read(q, "total_count")
-    return kl_of_trials(torch.ones_like(chance_p.given), chance_p, big, chance(q))
 
 
 @register(Bernoulli, Poisson, source="[p log(p/λ) − p + λ] + [(1−p) log(1−p) + p]", decides_support=True)
