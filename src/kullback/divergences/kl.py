@@ -81,8 +81,23 @@ def integral(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
     assert second is not None
     for side in (first, second):
         check_normalised(side)
-    value, error = kl_of_readings(first, second)
+    value, error = kl_of_readings(with_finite_gradients(first), with_finite_gradients(second))
     return value.reshape(shape), error.reshape(shape)
+
+
+def with_finite_gradients(reading: Reading) -> Reading:
+    """The reading whose parameters receive 0 where a derivative is no number, as far outside of what is promised."""
+    if is_traced() or not any(t.requires_grad for t in reading.parameters):
+        return reading
+    return reading.mapped(_finite_gradient)
+
+
+def _finite_gradient(parameter: Tensor) -> Tensor:
+    if not parameter.requires_grad:
+        return parameter
+    own = parameter.view_as(parameter)  # a hook on the parameter itself would stay with its owner
+    own.register_hook(lambda g: torch.where(g.isfinite(), g, 0.0))  # type: ignore[no-untyped-call]
+    return own
 
 
 def kl_of_readings(p: Reading, q: Reading) -> tuple[Tensor, Tensor]:
@@ -114,7 +129,7 @@ def _finite(p: Reading, q: Reading, integrand: LogRatio, same: Tensor) -> tuple[
     value, error = found.value, found.error
     # Where nobody sees how the integrand ends, and what is seen grows beyond all numbers of use, it diverges.
     endless = error.isinf() & (value.detach() > _ENDLESS)
-    value = torch.where((value < _INFINITE) & ~endless, value.clamp_min(0.0), math.inf)
+    value = torch.where((value > _INFINITE) | endless, math.inf, value.clamp_min(0.0))
     return value, torch.where(value < _UNSURE, error, math.inf)
 
 

@@ -17,7 +17,7 @@ from kullback._core.errors import InputValueError, explain_problem
 from kullback.densities.point import HUGE, End, Point
 from kullback.integrate.crossings import find_crossings
 from kullback.integrate.panels import Marks, Range, find_range, locate, place_edges, short_panels
-from kullback.integrate.problem import Densities, Integrand, Problem
+from kullback.integrate.problem import Densities, Integrand, Problem, Sample
 from kullback.integrate.rules import NUM_NODES, Rule, edge_weights, lattice_rule, legendre
 from kullback.kernels.levels import is_traced
 
@@ -33,6 +33,8 @@ _MAX_INTEGERS = 2**22
 # Up to this |log q/p| the second-order form of an integrand is the accurate one; in panels with next to no mass log q/p
 # may be larger, as long as q has next to no mass there, too.
 _CLOSE, _CLOSE_OUTSIDE, _NEGLIGIBLE_MASS = 0.5, 10.0, 1e-14
+# The logarithm of a mass of q that counts for nothing, however large log q/p is there.
+_NO_MASS = -70.0
 
 
 class Expectation(NamedTuple):
@@ -229,7 +231,9 @@ def _looked_at(problem: Problem, edges: Tensor, panels: _Panels, close: Tensor |
     if close is None:
         ratio = sample.log_ratio.detach()
         negligible = weight.detach() * width.detach().unsqueeze(-1) < _NEGLIGIBLE_MASS
-        size = torch.where(negligible, ratio * (_CLOSE / _CLOSE_OUTSIDE), ratio.abs()).amax(-1)
+        log_mass_of_q = sample.log_weight.detach() + ratio + torch.log(width.detach().clamp_min(1e-300)).unsqueeze(-1)
+        outside = torch.where(log_mass_of_q < _NO_MASS, 0.0, ratio * (_CLOSE / _CLOSE_OUTSIDE))
+        size = torch.where(negligible, outside, ratio.abs()).amax(-1)
         size = torch.where((width > 0) & (size > 0), size, 0.0).detach()
         if is_traced():
             close = size.reshape(elements, -1).amax(-1) < _CLOSE
@@ -241,6 +245,7 @@ def _looked_at(problem: Problem, edges: Tensor, panels: _Panels, close: Tensor |
             group = close.reshape(-1, problem.group)
             close = group.all(-1, keepdim=True).expand_as(group).reshape(-1)
     here = close[panels.element].unsqueeze(-1)
+    sample = _limited(sample, here)
     terms = problem.integrand.value(sample, here)
     value = (terms * rule.weights).sum(-1) * width
     other_terms = problem.integrand.differentiated(sample)
@@ -260,6 +265,12 @@ def _looked_at(problem: Problem, edges: Tensor, panels: _Panels, close: Tensor |
     return _Looked(panels.element, value, error, floor.nan_to_num(0.0), mass, close)
 
 
+def _limited(sample: Sample, close: Tensor) -> Sample:
+    """In a close element log q/p is large only where neither has mass; its exponential must not overflow there."""
+    limited = torch.where(close, sample.log_ratio.clamp_max(_CLOSE_OUTSIDE), sample.log_ratio)
+    return sample._replace(log_ratio=limited)
+
+
 def _disagreement(terms: Tensor, rule: Rule, width: Tensor, *, lattice: bool) -> Tensor:
     """The error of a rule, from what two null rules see."""
     size = (terms.abs() * rule.weights).sum(-1) * width
@@ -272,7 +283,7 @@ def _missed_at_edges(
     integrand: Integrand, densities: Densities, edges: tuple[Tensor, Tensor], terms: Tensor, close: Tensor
 ) -> Tensor:
     """A kink between an edge and the first node is seen by no node: does their polynomial meet the edge?"""
-    at_edges = integrand.value(densities.sample(torch.stack(edges, -1)), close)
+    at_edges = integrand.value(_limited(densities.sample(torch.stack(edges, -1)), close), close)
     missed = at_edges - terms @ edge_weights().to(terms).T
     return _BLIND * (edges[1] - edges[0]) * missed.nan_to_num(0.0, 0.0, 0.0).abs().sum(-1)
 

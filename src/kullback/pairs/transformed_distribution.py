@@ -78,6 +78,9 @@ def _state(transform: Transform) -> dict[str, object]:
 def _same(a: Any, b: Any) -> bool:
     if isinstance(a, Transform) and isinstance(b, Transform):
         return _equal(a, b)
+    if isinstance(a, Distribution) and isinstance(b, Distribution):  # of which a map is the distribution function
+        own, other = ([getattr(side, name) for name in side.arg_constraints] for side in (a, b))
+        return a is b or (type(a) is type(b) and _same(own, other))
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         return a is b or _equal_for_good(as_tensor(a), as_tensor(b))
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):

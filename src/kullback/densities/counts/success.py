@@ -1,6 +1,8 @@
-"""The chance of success of a trial as logarithms of both outcomes; the count families call it."""
+"""The chance of success of a trial as logarithms of both outcomes; count families and relaxations call it."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
@@ -16,7 +18,18 @@ def log_outcomes(distribution: Distribution) -> tuple[Tensor, Tensor]:
         (logits,) = read(distribution, "logits")
         return -softplus(-logits), -softplus(logits)
     (probs,) = read(distribution, "probs")
-    return torch.log(probs), torch.log1p(-probs)
+    # The logarithm of 0 has no derivative: −inf is a constant.
+    never, always = probs == 0, probs == 1
+    log_p = torch.where(never, -math.inf, torch.log(torch.where(never, 1.0, probs)))
+    return log_p, torch.where(always, -math.inf, torch.log1p(-torch.where(always, 0.0, probs)))
+
+
+def log_odds(distribution: Distribution) -> Tensor:
+    """The log-odds of success, infinite where a probability is 0 or 1."""
+    if gives_logits(distribution):
+        return read(distribution, "logits")[0]
+    log_p, log_failure = log_outcomes(distribution)
+    return log_p - log_failure
 
 
 def bounded_log(log_p: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from torch.distributions import Distribution
 from torch.distributions.relaxed_bernoulli import LogitRelaxedBernoulli
 
 from kullback.densities.coordinate import Sinh, softplus
+from kullback.densities.counts.success import log_odds
 from kullback.densities.density import Density
 from kullback.densities.parameters import read
 from kullback.densities.point import Point, centred
@@ -30,8 +31,8 @@ def logistic(loc: Tensor, scale: Tensor) -> Density:
 
 
 def _loc_and_scale(distribution: Distribution) -> tuple[Tensor, ...]:
-    temperature, logits = read(distribution, "temperature", "logits")
-    return logits / temperature, 1 / temperature
+    (temperature,) = read(distribution, "temperature")
+    return log_odds(distribution) / temperature, 1 / temperature
 
 
 family(LogitRelaxedBernoulli, read=_loc_and_scale)(logistic)

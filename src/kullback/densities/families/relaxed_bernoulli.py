@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.distributions import RelaxedBernoulli
+from torch.distributions import Distribution, RelaxedBernoulli
 
 from kullback.densities.coordinate import Logit, mark_between, softplus
+from kullback.densities.counts.success import log_odds
 from kullback.densities.density import Density
+from kullback.densities.parameters import read
 from kullback.densities.point import Point
 from kullback.densities.registry import family
 from kullback.densities.tails import power
 
 
-@family(RelaxedBernoulli, "temperature", "logits")
+def _parameters(distribution: Distribution) -> tuple[Tensor, ...]:
+    return *read(distribution, "temperature"), log_odds(distribution)
+
+
+@family(RelaxedBernoulli, read=_parameters)
 def relaxed_bernoulli(temperature: Tensor, logits: Tensor) -> Density:
     """A logistic density of the logit, less log x(1 − x)."""
     centre = logits / temperature
