@@ -10,11 +10,9 @@ from kullback.pairs import kl_divergence
 from tests.pairs.contract import *  # noqa: F403
 
 CASES = [
-    Case(Binomial, Binomial, gradient_tolerance=1e-6),
-    Case(Binomial, Poisson),
-    Case(Binomial, Bernoulli),
-    Case(Bernoulli, Binomial),
-]  # noqa: F405
+    Case(Binomial, Binomial, gradient_tolerance=1e-6),  # noqa: F405
+    *(Case(p, q) for p, q in ((Binomial, Poisson), (Binomial, Bernoulli), (Bernoulli, Binomial))),  # noqa: F405
+]
 
 
 def d(x):

@@ -12,7 +12,6 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from kullback.densities.coordinate import softplus
 from kullback.densities.point import HUGE, End, Point, same_end, stable_exp
 from kullback.densities.tails import Tail, chosen, of_exponential, of_logarithm
 
@@ -52,26 +51,28 @@ class Map(Protocol):
         """The tails after the map; None where nobody knows them."""
 
 
-def _is_finite(end: End) -> bool:
+def is_finite(end: End) -> bool:
+    """Whether an end is a finite number or a tensor, which may hold some."""
     return isinstance(end, Tensor) or math.isfinite(end)
 
 
-def _number(end: End, like: Tensor) -> Tensor:
+def end_tensor(end: End, like: Tensor) -> Tensor:
+    """An end as a tensor."""
     return torch.as_tensor(end, dtype=like.dtype, device=like.device)
 
 
-def _at(value: Tensor, known: tuple[tuple[End, Tensor], ...] = ()) -> Point:
+def at_value(value: Tensor, known: tuple[tuple[End, Tensor], ...] = ()) -> Point:
     """A point known by its value, and by its distances to some ends."""
     zero = torch.zeros_like(value)
     return Point(0.0, zero, value, torch.log(value.abs().clamp_min(1e-300)), known)
 
 
-def _value(x: Point) -> Tensor:
+def bounded_value(x: Point) -> Tensor:
     """x, within what leaves a density's logarithm the larger one of it and that of a slope."""
     return x.value().clamp(-_MAX_VALUE, _MAX_VALUE)
 
 
-def _log_expm1(d: Tensor) -> Tensor:
+def log_expm1(d: Tensor) -> Tensor:
     """log(e^d − 1), d > 0."""
     return d + torch.log(-torch.expm1(-d.clamp_min(1e-300)))
 
@@ -98,7 +99,7 @@ class Affine(NamedTuple):
         first, second = self._moved(low), self._moved(high)
         if self.sign:
             return (first, second) if self.sign > 0 else (second, first)
-        first, second = _number(first, self.loc), _number(second, self.loc)
+        first, second = end_tensor(first, self.loc), end_tensor(second, self.loc)
         return torch.minimum(first, second), torch.maximum(first, second)
 
     def _moved(self, end: End) -> End:
@@ -150,12 +151,12 @@ class Affine(NamedTuple):
             return None
         size, up = self.scale.abs(), self.scale > 0
         lower, upper = (
-            _scaled_tail(tail, torch.where(_number(end, size).isinf(), 1 / size, size))
+            _scaled_tail(tail, torch.where(end_tensor(end, size).isinf(), 1 / size, size))
             for tail, end in zip(tails, (ends.low, ends.high), strict=True)
         )
         if self.sign:
             return (lower, upper) if self.sign > 0 else (upper, lower)
-        lower, upper = (Tail(*(_number(part, size) for part in tail)) for tail in (lower, upper))
+        lower, upper = (Tail(*(end_tensor(part, size) for part in tail)) for tail in (lower, upper))
         return (
             Tail(*(torch.where(up, a, b) for a, b in zip(lower, upper, strict=True))),
             Tail(*(torch.where(up, b, a) for a, b in zip(lower, upper, strict=True))),
@@ -169,7 +170,8 @@ def _scaled_tail(tail: Tail, by: Tensor) -> Tail:
     return tail._replace(rate=torch.where(order == 4, rate * by, rate * by**exponent))
 
 
-def _is(end: End, value: float) -> Tensor | bool:
+def is_at(end: End, value: float) -> Tensor | bool:
+    """Whether an end is this number, of each element where it is a tensor."""
     return end == value
 
 
@@ -184,14 +186,14 @@ class Exp(NamedTuple):
 
     def push(self, x: Point, ends: Ends) -> Point:
         """Log y is x."""
-        value = _value(x)
+        value = bounded_value(x)
         known: list[tuple[End, Tensor]] = [(0.0, value)]
         for end, image, sign in ends.pairs():
-            if _is_finite(end) and _is_finite(image):
+            if is_finite(end) and is_finite(image):
                 log_d = x.log_distance(end)
                 d = stable_exp(log_d).clamp_max(HUGE)
-                grown = _log_expm1(d) if sign > 0 else torch.log(-torch.expm1(-d.clamp_min(1e-300)))
-                there = _number(end, d)
+                grown = log_expm1(d) if sign > 0 else torch.log(-torch.expm1(-d.clamp_min(1e-300)))
+                there = end_tensor(end, d)
                 log_d = there + torch.where(log_d < -30, log_d, grown)
                 known.append((image, torch.where(there.isinf(), value, log_d)))
         return Point(0.0, torch.zeros_like(value), stable_exp(value), value, tuple(known))
@@ -202,26 +204,26 @@ class Exp(NamedTuple):
         value = torch.where(positive, y.log_distance(0.0), -HUGE).clamp(-HUGE, HUGE)
         known = []
         for end, image, sign in ends.pairs():
-            if _is_finite(end) and _is_finite(image):
-                log_r = y.log_distance(image) - _number(end, value)
+            if is_finite(end) and is_finite(image):
+                log_r = y.log_distance(image) - end_tensor(end, value)
                 r = stable_exp(log_r)
                 # Close to 0 the distance from the upper end says nothing of log y.
-                below = torch.where(r < 0.5, -torch.log1p(-r.clamp_max(0.5)), _number(end, value) - value)
+                below = torch.where(r < 0.5, -torch.log1p(-r.clamp_max(0.5)), end_tensor(end, value) - value)
                 d = torch.log1p(r) if sign > 0 else below
                 log_d = torch.where(log_r < -30, log_r, torch.log(d.clamp_min(1e-300)))
-                known.append((end, torch.where(_number(end, d).isinf(), value.abs().log(), log_d)))
-        return _at(value, tuple(known))
+                known.append((end, torch.where(end_tensor(end, d).isinf(), value.abs().log(), log_d)))
+        return at_value(value, tuple(known))
 
     def log_slope(self, x: Point) -> Tensor:
         """The derivative of e^x, in logarithms."""
-        return _value(x)
+        return bounded_value(x)
 
     def tails(self, tails: Tails, ends: Ends) -> Tails:
         """A finite end stays what it is."""
         if tails is None:
             return None
-        lower = chosen(_is(ends.low, -math.inf), of_exponential(tails[0]), tails[0])
-        return lower, chosen(_is(ends.high, math.inf), of_exponential(tails[1]), tails[1])
+        lower = chosen(is_at(ends.low, -math.inf), of_exponential(tails[0]), tails[0])
+        return lower, chosen(is_at(ends.high, math.inf), of_exponential(tails[1]), tails[1])
 
 
 class Log(NamedTuple):
@@ -235,11 +237,11 @@ class Log(NamedTuple):
 
     def push(self, x: Point, ends: Ends) -> Point:
         """As the exponential backwards."""
-        return Exp().pull(x, _turned(ends))
+        return Exp().pull(x, turned(ends))
 
     def pull(self, y: Point, ends: Ends) -> Point:
         """The exponential."""
-        return Exp().push(y, _turned(ends))
+        return Exp().push(y, turned(ends))
 
     def log_slope(self, x: Point) -> Tensor:
         """Log 1/x."""
@@ -249,178 +251,10 @@ class Log(NamedTuple):
         """An end other than 0 and ∞ stays what it is."""
         if tails is None:
             return None
-        lower = chosen(_is(ends.low, 0.0), of_logarithm(tails[0]), tails[0])
-        return lower, chosen(_is(ends.high, math.inf), of_logarithm(tails[1]), tails[1])
+        lower = chosen(is_at(ends.low, 0.0), of_logarithm(tails[0]), tails[0])
+        return lower, chosen(is_at(ends.high, math.inf), of_logarithm(tails[1]), tails[1])
 
 
-def _turned(ends: Ends) -> Ends:
+def turned(ends: Ends) -> Ends:
+    """The ends for the inverse map."""
     return Ends(ends.image_low, ends.image_high, ends.low, ends.high)
-
-
-class Sigmoid(NamedTuple):
-    """y = 1/(1 + e^−x)."""
-
-    def image(self, low: End, high: End) -> tuple[End, End]:
-        """(0, 1) or a part of it."""
-        return _sigmoid(low), _sigmoid(high)
-
-    def push(self, x: Point, ends: Ends) -> Point:
-        """The distances to 0 and 1, in logarithms."""
-        value = _value(x)
-        log_up, log_down = -softplus(-value), -softplus(value)
-        lower = value < 0
-        log_near = torch.where(lower, log_up, log_down)
-        anchor = torch.where(lower, torch.zeros_like(value), 1.0)
-        known: list[tuple[End, Tensor]] = [(0.0, log_up), (1.0, log_down)]
-        for end, image, sign in ends.pairs():
-            if _is_finite(end):
-                # σ(x) − σ(e) = σ(x)·σ(−e)·(1 − e^(e − x)), and the same for −x and −e at an upper end.
-                log_d = x.log_distance(end)
-                d = stable_exp(log_d).clamp(1e-300, HUGE)
-                shrunk = torch.where(log_d < -30, log_d, torch.log(-torch.expm1(-d)))
-                known.append((image, (log_up if sign > 0 else log_down) - softplus(sign * _number(end, d)) + shrunk))
-        offset = torch.exp(log_near) * torch.where(lower, 1.0, -1.0)
-        return Point(anchor, torch.zeros_like(value), offset, log_near, tuple(known))
-
-    def pull(self, y: Point, ends: Ends) -> Point:
-        """Log y − log(1 − y), ±HUGE for what is outside."""
-        zero = torch.zeros_like(y.log_unit)
-        log_up, log_down = y.log_distance(0.0), y.log_distance(1.0)
-        logit = torch.where(y.z(0.0, zero) < 0, -HUGE, torch.where(y.z(1.0, zero) > 0, HUGE, log_up - log_down))
-        logit = logit.clamp(-HUGE, HUGE)
-        known = []
-        for end, image, sign in ends.pairs():
-            if _is_finite(end):
-                there = _number(end, logit)
-                log_r = y.log_distance(image) - (log_up if sign > 0 else log_down) + softplus(sign * there)
-                r = stable_exp(log_r)
-                far = torch.log((sign * (logit - there)).clamp_min(1e-300))
-                near = torch.where(log_r < -30, log_r, torch.log(-torch.log1p(-r.clamp(1e-300, 0.5))))
-                known.append((end, torch.where(r < 0.5, near, far)))
-        return _at(logit, tuple(known))
-
-    def log_slope(self, x: Point) -> Tensor:
-        """Log σ(x)σ(−x)."""
-        value = _value(x)
-        return -softplus(value) - softplus(-value)
-
-    def tails(self, tails: Tails, ends: Ends) -> Tails:
-        """Those of the exponential at both ends."""
-        return Exp().tails(tails, ends)
-
-
-def _sigmoid(end: End) -> End:
-    if isinstance(end, Tensor):
-        return torch.sigmoid(end)
-    return 0.0 if end == -math.inf else 1 / (1 + math.exp(-end))
-
-
-class Logit(NamedTuple):
-    """y = log x − log(1 − x)."""
-
-    def image(self, low: End, high: End) -> tuple[End, End]:
-        """The whole line of (0, 1)."""
-        first = torch.logit(low) if isinstance(low, Tensor) else -math.inf if low <= 0 else math.log(low / (1 - low))
-        second = (
-            torch.logit(high) if isinstance(high, Tensor) else math.inf if high >= 1 else math.log(high / (1 - high))
-        )
-        return first, second
-
-    def push(self, x: Point, ends: Ends) -> Point:
-        """The sigmoid backwards."""
-        return Sigmoid().pull(x, _turned(ends))
-
-    def pull(self, y: Point, ends: Ends) -> Point:
-        """The sigmoid."""
-        return Sigmoid().push(y, _turned(ends))
-
-    def log_slope(self, x: Point) -> Tensor:
-        """Log 1/(x(1 − x))."""
-        return -x.log_distance(0.0) - x.log_distance(1.0)
-
-    def tails(self, tails: Tails, ends: Ends) -> Tails:
-        """Those of the logarithm at both ends."""
-        if tails is None:
-            return None
-        lower = chosen(_is(ends.low, 0.0), of_logarithm(tails[0]), tails[0])
-        return lower, chosen(_is(ends.high, 1.0), of_logarithm(tails[1]), tails[1])
-
-
-def _logit(end: End) -> End:
-    if isinstance(end, Tensor):
-        return torch.logit(end)
-    return -math.inf if end <= 0 else math.inf if end >= 1 else math.log(end / (1 - end))
-
-
-class Softplus(NamedTuple):
-    """y = log(1 + e^x)."""
-
-    def image(self, low: End, high: End) -> tuple[End, End]:
-        """(0, ∞) or a part of it."""
-        return _softplus(low), _softplus(high)
-
-    def push(self, x: Point, ends: Ends) -> Point:
-        """Log y from x or, far below 0, x itself."""
-        del ends
-        value = _value(x)
-        low = value < -37
-        y = softplus(torch.where(low, 0.0, value).clamp_max(HUGE))
-        log_y = torch.where(low, value, torch.log(y))
-        return Point(0.0, torch.zeros_like(value), stable_exp(log_y), log_y, ((0.0, log_y),))
-
-    def pull(self, y: Point, ends: Ends) -> Point:
-        """log(e^y − 1)."""
-        del ends
-        log_y = y.log_distance(0.0)
-        positive = y.z(0.0, torch.zeros_like(y.log_unit)) > -1e-300
-        value = torch.where(log_y < -37, log_y, _log_expm1(stable_exp(log_y.clamp_min(-40.0))))
-        return _at(torch.where(positive, value, -HUGE).clamp(-HUGE, HUGE))
-
-    def log_slope(self, x: Point) -> Tensor:
-        """Log σ(x)."""
-        return -softplus(-_value(x))
-
-    def tails(self, tails: Tails, ends: Ends) -> Tails:
-        """Those of the exponential below, unchanged above."""
-        if tails is None:
-            return None
-        return chosen(_is(ends.low, -math.inf), of_exponential(tails[0]), tails[0]), tails[1]
-
-
-def _softplus(end: End) -> End:
-    if isinstance(end, Tensor):
-        return softplus(end)
-    return 0.0 if end == -math.inf else math.inf if end == math.inf else math.log1p(math.exp(end))
-
-
-class Unsoftplus(NamedTuple):
-    """y = log(e^x − 1)."""
-
-    def image(self, low: End, high: End) -> tuple[End, End]:
-        """The whole line of (0, ∞)."""
-        ends: list[End] = []
-        for end in (low, high):
-            if isinstance(end, Tensor):
-                ends.append(torch.where(end > 0, _log_expm1(end.clamp_min(1e-300)), -math.inf))
-            else:
-                ends.append(-math.inf if end <= 0 else math.inf if end == math.inf else math.log(math.expm1(end)))
-        return ends[0], ends[1]
-
-    def push(self, x: Point, ends: Ends) -> Point:
-        """Softplus backwards."""
-        return Softplus().pull(x, _turned(ends))
-
-    def pull(self, y: Point, ends: Ends) -> Point:
-        """Softplus."""
-        return Softplus().push(y, _turned(ends))
-
-    def log_slope(self, x: Point) -> Tensor:
-        """−log(1 − e^−x)."""
-        log_x = x.log_distance(0.0)
-        return torch.where(log_x < -37, -log_x, -torch.log(-torch.expm1(-stable_exp(log_x.clamp_min(-40.0)))))
-
-    def tails(self, tails: Tails, ends: Ends) -> Tails:
-        """Those of the logarithm below, unchanged above."""
-        if tails is None:
-            return None
-        return chosen(_is(ends.low, 0.0), of_logarithm(tails[0]), tails[0]), tails[1]

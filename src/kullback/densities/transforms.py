@@ -1,6 +1,7 @@
 """TransformedDistribution of anything that has a density, by monotone maps; `reading.read` calls it.
 
-An integral over T(x) is one over x, so the coordinate is that of the base followed by the maps (`maps.py`).
+An integral over T(x) is one over x, so the coordinate is that of the base followed by the maps (`maps.py`,
+`squashing_maps.py`).
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from torch.distributions import transforms as t
 from kullback.densities.canonical_transforms import canonical_transforms, flat_transforms
 from kullback.densities.coordinate import Coordinate
 from kullback.densities.density import Density
-from kullback.densities.maps import Affine, Ends, Exp, Log, Logit, Map, Sigmoid, Softplus, Unsoftplus
+from kullback.densities.maps import Affine, Ends, Exp, Log, Map
 from kullback.densities.parameters import number
 from kullback.densities.point import HUGE, Point
 from kullback.densities.registry import Reading, flat
+from kullback.densities.squashing_maps import Logit, Sigmoid, Softplus, Unsoftplus
 from kullback.kernels.levels import is_traced
 
 Read = Callable[[Distribution, torch.Size], Reading | None]
