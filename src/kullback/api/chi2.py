@@ -9,7 +9,7 @@ from kullback._core.validation import Validate
 from kullback.api.comparable import Comparable
 from kullback.api.door import Sister, compare
 from kullback.kernels.f_rows import chi2_rows
-from kullback.pairs import sisters
+from kullback.pairs import divergences
 from kullback.tensors.frame import Options
 
 
@@ -54,4 +54,4 @@ def chi2(
         tensor(0.8000, dtype=torch.float64)
     """
     options = Options(mask, weight, reduction, None, validate)
-    return compare(p, q, options, Sister("chi2", chi2_rows, sisters.chi2))
+    return compare(p, q, options, Sister("chi2", chi2_rows, divergences.chi2))

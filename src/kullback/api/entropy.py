@@ -9,7 +9,8 @@ from kullback._core.reduction import Reduction
 from kullback._core.validation import Validate
 from kullback.api.comparable import Comparable
 from kullback.api.door import reduced
-from kullback.pairs import sisters
+from kullback.pairs.entropy import cross_entropy as cross_entropy_of_pair
+from kullback.pairs.entropy import entropy as entropy_of_distribution
 from kullback.tensors.entropy import cross_entropy_of_views, entropy_of_view
 from kullback.tensors.frame import Options
 from kullback.tensors.views import View
@@ -46,7 +47,7 @@ def entropy(
     """
     options = Options(mask, weight, reduction, base, validate)
     if isinstance(p, Distribution):
-        return reduced(sisters.entropy(p), options)
+        return reduced(entropy_of_distribution(p), options)
     return entropy_of_view(p, options)
 
 
@@ -85,5 +86,5 @@ def cross_entropy(
     """
     options = Options(mask, weight, reduction, base, validate)
     if isinstance(p, Distribution) and isinstance(q, Distribution):
-        return reduced(sisters.cross_entropy(p, q), options)
+        return reduced(cross_entropy_of_pair(p, q), options)
     return cross_entropy_of_views(p, q, options)

@@ -9,7 +9,7 @@ from kullback._core.validation import Validate
 from kullback.api.comparable import Comparable
 from kullback.api.door import Sister, compare
 from kullback.kernels.f_rows import hellinger_rows
-from kullback.pairs import sisters
+from kullback.pairs import divergences
 from kullback.tensors.frame import Options
 
 
@@ -53,4 +53,4 @@ def hellinger(
         tensor(0.7071)
     """
     options = Options(mask, weight, reduction, None, validate)
-    return compare(p, q, options, Sister("hellinger", hellinger_rows, sisters.hellinger))
+    return compare(p, q, options, Sister("hellinger", hellinger_rows, divergences.hellinger))

@@ -9,7 +9,7 @@ from kullback._core.validation import Validate
 from kullback.api.comparable import Comparable
 from kullback.api.door import Sister, compare
 from kullback.kernels.f_rows import jeffreys_rows
-from kullback.pairs import sisters
+from kullback.pairs import divergences
 from kullback.tensors.frame import Options
 
 
@@ -54,4 +54,4 @@ def jeffreys(
         tensor(0.2311)
     """
     options = Options(mask, weight, reduction, base, validate)
-    return compare(p, q, options, Sister("jeffreys", jeffreys_rows, sisters.jeffreys))
+    return compare(p, q, options, Sister("jeffreys", jeffreys_rows, divergences.jeffreys))

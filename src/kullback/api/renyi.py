@@ -12,7 +12,7 @@ from kullback.api.comparable import Comparable
 from kullback.api.door import Sister, compare
 from kullback.api.parameter import check_parameter
 from kullback.kernels.f_rows import renyi_rows
-from kullback.pairs import sisters
+from kullback.pairs import divergences
 from kullback.tensors.frame import Options
 
 
@@ -66,4 +66,4 @@ def renyi(
     """
     alpha = check_parameter("alpha", alpha, math.inf, "it is the order, 1 for KL")
     options = Options(mask, weight, reduction, base, validate)
-    return compare(p, q, options, Sister("renyi", renyi_rows, sisters.renyi), alpha)
+    return compare(p, q, options, Sister("renyi", renyi_rows, divergences.renyi), alpha)

@@ -9,7 +9,7 @@ from kullback._core.validation import Validate
 from kullback.api.comparable import Comparable
 from kullback.api.door import Sister, compare
 from kullback.kernels.f_rows import total_variation_rows
-from kullback.pairs import sisters
+from kullback.pairs import divergences
 from kullback.tensors.frame import Options
 
 
@@ -53,4 +53,4 @@ def total_variation(
         tensor(0.1000)
     """
     options = Options(mask, weight, reduction, None, validate)
-    return compare(p, q, options, Sister("total_variation", total_variation_rows, sisters.total_variation))
+    return compare(p, q, options, Sister("total_variation", total_variation_rows, divergences.total_variation))

@@ -8,10 +8,9 @@ from kullback.densities.density import Density
 from kullback.densities.point import Point, centred
 from kullback.densities.reading import read
 from kullback.densities.registry import Reading, register_density
-from kullback.densities.tails import LOG_NORMAL, double_exponential, exponential, power
+from kullback.densities.tails import double_exponential, exponential, log_normal, power
 
 __all__ = [
-    "LOG_NORMAL",
     "Density",
     "Integers",
     "Log",
@@ -22,6 +21,7 @@ __all__ = [
     "centred",
     "double_exponential",
     "exponential",
+    "log_normal",
     "mark_above",
     "mark_between",
     "power",

@@ -5,13 +5,14 @@ finite one:
 
     order 0    L^(−exponent), a power of the logarithm
     order 1    e^(−exponent·L), a power
-    order 2    e^(−L²) up to constants, a log-normal
+    order 2    e^(−rate·L²), a log-normal
     order 3    e^(−rate·e^(exponent·L)), an exponential of a power
     order 4    e^(−e^(rate·|x|)), Gumbel's lower tail
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -31,7 +32,9 @@ def power(exponent: Tensor | float) -> Tail:
     return Tail(1.0, exponent)
 
 
-LOG_NORMAL = Tail(2.0)
+def log_normal(rate: Tensor | float) -> Tail:
+    """The mass falls as e^(−rate·L²)."""
+    return Tail(2.0, 0.0, rate)
 
 
 def exponential(exponent: Tensor | float, rate: Tensor | float) -> Tail:
@@ -55,6 +58,19 @@ def diverges(p: Tail, q: Tail, like: Tensor) -> Tensor:
     by_power = by_power | ((order == 0) & (((growth == 1) & (k <= 1)) | ((growth == 2) & (k <= 2))))
     slower = (order < 3) | ((order == 3) & ((k < 1) | ((k == 1) & (rate <= growth_rate))))
     return by_power | ((growth == 4) & slower)
+
+
+def powers_diverge(p: Tail, q: Tail, alpha: float, like: Tensor) -> Tensor:
+    """Whether ∫ p^α q^(1−α) is infinite at an end that p and q share, α > 1; for α = ∞ whether p/q is unbounded.
+
+    Where two tails are the same to the last of their numbers at α = ∞, they do not say.
+    """
+    (order, k, rate), (growth, m, growth_rate) = _tensors(p, like), _tensors(q, like)
+    own, other = torch.where(order == 1, k, rate), torch.where(growth == 1, m, growth_rate)
+    outweighed = own < other if alpha == math.inf else alpha * own - (alpha - 1) * other <= 0
+    by_exponent = (order == 3) & (k != m)
+    slower = torch.where(by_exponent, k < m, torch.where(order == 4, rate < growth_rate, outweighed))
+    return (order < growth) | ((order == growth) & slower)
 
 
 def heavier(s: Tail, t: Tail, like: Tensor) -> Tail:

@@ -73,6 +73,12 @@ def is_infinite_everywhere(p: Distribution, q: Distribution) -> bool:
         return bool(_supports(first, second)[0].all())
 
 
+def infinite_by_support(p: Reading, q: Reading) -> Tensor:
+    """Which elements have an infinite KL(p ‖ q) by supports and tails."""
+    with torch.no_grad():
+        return _supports(p, q)[0]
+
+
 def integral(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
     """KL(p ‖ q) and an estimate of its error in working precision, for the broadcast batch shape."""
     shape = joint_shape(p.batch_shape, q.batch_shape)

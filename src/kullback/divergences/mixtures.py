@@ -20,10 +20,11 @@ def over_components(
     crosses: bool = False,
     ends: bool = False,
     may_be_close: Tensor | None = None,
+    scaled: bool = False,
 ) -> Expectation:
     """E_p of an integrand of the log-densities of p and q, one for each element."""
     if not p.components or p.component is None:
-        return expectation(Problem(p, p, q, integrand, crosses, ends, may_be_close))
+        return expectation(Problem(p, p, q, integrand, crosses, ends, may_be_close, scaled=scaled))
     count = p.components
     log_weights = torch.stack(p.parameters[:count], -1)
     parts = [p.component(p.parameters, i) for i in range(count)]
@@ -38,15 +39,18 @@ def over_components(
     close = None if may_be_close is None else repeated(may_be_close)
     mixture, other = p.mapped(repeated), q.mapped(repeated)
     other = mixture if q is p else other
-    found = expectation(Problem(over, mixture, other, integrand, crosses, ends, close, count))
+    found = expectation(Problem(over, mixture, other, integrand, crosses, ends, close, count, scaled))
     return _weighted(log_weights, *(part.reshape(-1, count) for part in found))
 
 
-def _weighted(log_weights: Tensor, value: Tensor, error: Tensor, mass: Tensor) -> Expectation:
-    weights = torch.exp(log_weights)
-    value = torch.where(weights > 0, weights * value, 0.0).sum(-1)
-    error = torch.where(weights > 0, weights.detach() * error, 0.0).sum(-1)
-    return Expectation(value, error, torch.where(weights > 0, weights.detach() * mass, 0.0).sum(-1))
+def _weighted(log_weights: Tensor, value: Tensor, error: Tensor, mass: Tensor, log_scale: Tensor) -> Expectation:
+    """The sum over the last dimension, in units of the largest component's."""
+    some = log_weights.detach() > -torch.inf
+    log_unit = torch.where(some, log_scale, -torch.inf).amax(-1, keepdim=True)
+    weights = torch.where(some, torch.exp(log_weights + (log_scale - log_unit)), 0.0)
+    parts = (value, weights), (error, weights.detach()), (mass, weights.detach())
+    sums = [torch.where(some, weight * part, 0.0).sum(-1) for part, weight in parts]
+    return Expectation(sums[0], sums[1], sums[2], log_unit.squeeze(-1))
 
 
 def _one_by_one(parts: Sequence[Reading], log_weights: Tensor, problem: Problem) -> Expectation:

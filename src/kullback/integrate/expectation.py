@@ -17,6 +17,7 @@ from kullback._core.errors import InputValueError, explain_problem
 from kullback.densities.point import HUGE, End, Point
 from kullback.integrate.crossings import find_crossings
 from kullback.integrate.panels import Marks, Range, find_range, locate, place_edges, short_panels
+from kullback.integrate.peaks import Peaks, edges_of, find_peaks
 from kullback.integrate.problem import Densities, Integrand, Problem, Sample
 from kullback.integrate.rules import NUM_NODES, Rule, edge_weights, lattice_rule, legendre
 from kullback.kernels.levels import is_traced
@@ -28,6 +29,8 @@ _TOLERANCE = 1e-11
 # What null rules say is multiplied by this; how much of a panel lies between its edge and the first node.
 _SAFETY, _BLIND = 200.0, 0.0053
 _MAX_ROUNDS, _MAX_PANELS = 40, 1000
+# Weights in units of an integrand's largest value may be larger than any number.
+_LARGEST_EXPONENT = 300.0
 # Of a mass function that can only be asked at integers.
 _MAX_INTEGERS = 2**22
 # Up to this |log q/p| the second-order form of an integrand is the accurate one; in panels with next to no mass log q/p
@@ -38,11 +41,15 @@ _NO_MASS = -70.0
 
 
 class Expectation(NamedTuple):
-    """A value for each element, an estimate of its error, and the mass that the nodes saw, which should be 1."""
+    """A value for each element, an estimate of its error, and the mass that the nodes saw, which should be 1.
+
+    All are in units of e^log_scale.
+    """
 
     value: Tensor
     error: Tensor
     mass: Tensor
+    log_scale: Tensor
 
 
 class _Panels(NamedTuple):
@@ -92,18 +99,23 @@ def _of_parameters(problem: Problem, *parameters: Tensor) -> Expectation:
 
 
 def _expectation(problem: Problem) -> Expectation:
+    peaks: Peaks | None = None
+    if problem.scaled:
+        with torch.no_grad():
+            peaks = _find_peaks(problem)
+        problem = problem._replace(log_scale=peaks.height.amax(-1))
     still = problem.mapped(torch.Tensor.detach)
     with torch.no_grad():
         fixed = still.densities()
         ends = _ends(fixed) if problem.ends else ()
-        marks = locate(fixed.over, fixed.others(), ends)
+        marks = _with_peaks(locate(fixed.over, fixed.others(), ends), peaks)
         reach = _reach(fixed, marks, problem.integrand)
     moving = fixed
     if is_traced() or _is_attached(problem):
         moving = problem.densities()
         ends = _ends(moving) if problem.ends else ()
-        marks = locate(moving.over, moving.others(), ends)
-    num_integers = max(density.num_integers for density in moving)
+        marks = _with_peaks(locate(moving.over, moving.others(), ends), peaks)
+    num_integers = max(density.num_integers for density in moving[:3])
     if moving.over.lattice and num_integers:
         edges = short_panels(fixed.over, num_integers, marks.own.detach())
     else:
@@ -114,13 +126,33 @@ def _expectation(problem: Problem) -> Expectation:
         )
         edges = place_edges(moving.over, marks, reach, crossings)
     panels = _all_panels(edges)
-    if moving.over.lattice and any(density.integers_only for density in moving):
+    if moving.over.lattice and any(density.integers_only for density in moving[:3]):
         panels = _one_by_one(edges, panels)
     first = _looked_at(problem, edges, panels, None)
     value, error, mass = first.summed(edges.shape[0])
     if not is_traced():
         value, error, mass = _refined(problem, edges, panels, first)
-    return Expectation(value, error.detach() + reach.beyond, mass.detach())
+    log_scale = torch.zeros_like(mass.detach()) if problem.log_scale is None else problem.log_scale
+    return Expectation(value, error.detach() + reach.beyond, mass.detach(), log_scale)
+
+
+def _find_peaks(problem: Problem) -> Peaks:
+    """The largest values of an integrand that is known by its logarithm."""
+    fixed = problem.mapped(torch.Tensor.detach).densities()
+    marks = locate(fixed.over, fixed.others(), _ends(fixed) if problem.ends else ())
+
+    def log_size(v: Tensor) -> Tensor:
+        return problem.integrand.log_size(fixed.sample(v))
+
+    peaks = find_peaks(edges_of(fixed, marks, log_size), log_size, lattice=fixed.over.lattice)
+    return peaks._replace(height=peaks.height.nan_to_num(0.0, 0.0, 0.0))
+
+
+def _with_peaks(marks: Marks, peaks: Peaks | None) -> Marks:
+    if peaks is None:
+        return marks
+    other, width = torch.cat([marks.other, peaks.place], -1), torch.cat([marks.other_width, peaks.width], -1)
+    return marks._replace(other=other, other_width=width)
 
 
 def _reach(fixed: Densities, marks: Marks, integrand: Integrand) -> Range:
@@ -227,7 +259,7 @@ def _looked_at(problem: Problem, edges: Tensor, panels: _Panels, close: Tensor |
     rule = lattice_rule(width) if lattice else legendre(width)
     # Nodes of an empty panel stand beside its edge, where a log-density may have no derivative.
     sample = densities.sample(left[:, None] + torch.where(width > 0, width, 1.0)[:, None] * rule.nodes)
-    weight = torch.exp(sample.log_weight)
+    weight = torch.exp(sample.log_weight.clamp_max(_LARGEST_EXPONENT))
     if close is None:
         ratio = sample.log_ratio.detach()
         negligible = weight.detach() * width.detach().unsqueeze(-1) < _NEGLIGIBLE_MASS

@@ -155,6 +155,7 @@ def place_edges(over: Density, marks: Marks, reach: Range, crossings: Tensor | N
         start = low.clamp_min(NUM_NODES)
         share = torch.arange(_NUM_COUNT_STEPS + 1, dtype=centre.dtype, device=centre.device) / _NUM_COUNT_STEPS
         parts.append(start * (high.clamp_min(NUM_NODES) / start) ** share)
+        parts.append(_around(marks.kinks, torch.ones_like(marks.kinks), (-0.5, 0.5)))
     else:
         narrowest = marks.own_width.amin(-1, keepdim=True).expand_as(marks.kinks)
         parts.append(_around(marks.kinks, narrowest, _KINK_RINGS))

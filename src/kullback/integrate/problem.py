@@ -62,6 +62,8 @@ class Problem(NamedTuple):
         ends: Whether the ends of p's and q's supports may lie inside the support of `over`.
         may_be_close: Which elements may use the second-order form of the integrand; None for all.
         group: So many elements in a row, the components of a mixture, use one form of the integrand.
+        scaled: Whether the integral is wanted in units of e^log_scale, which are those of the integrand's largest value.
+        log_scale: That logarithm, once it is known.
     """
 
     over: Reading
@@ -72,6 +74,8 @@ class Problem(NamedTuple):
     ends: bool = False
     may_be_close: Tensor | None = None
     group: int = 1
+    scaled: bool = False
+    log_scale: Tensor | None = None
 
     def mapped(self, change: Callable[[Tensor], Tensor]) -> Problem:
         """The problem with every parameter changed alike."""
@@ -79,7 +83,8 @@ class Problem(NamedTuple):
         p = over if self.p is self.over else self.p.mapped(change)
         q = p if self.q is self.p else self.q.mapped(change)
         may_be_close = None if self.may_be_close is None else change(self.may_be_close)
-        return self._replace(over=over, p=p, q=q, may_be_close=may_be_close)
+        log_scale = None if self.log_scale is None else change(self.log_scale)
+        return self._replace(over=over, p=p, q=q, may_be_close=may_be_close, log_scale=log_scale)
 
     def parameters(self) -> list[Tensor]:
         """All parameters."""
@@ -89,15 +94,17 @@ class Problem(NamedTuple):
         """The densities of all elements."""
         over = self.over.density()
         p = over if self.p is self.over else self.p.density()
-        return Densities(over, p, p if self.q is self.p else self.q.density())
+        log_scale = None if self.log_scale is None else self.log_scale.unsqueeze(-1)
+        return Densities(over, p, p if self.q is self.p else self.q.density(), log_scale)
 
 
 class Densities(NamedTuple):
-    """The densities of a problem."""
+    """The densities of a problem, and the logarithm of the unit of their weights."""
 
     over: Density
     p: Density
     q: Density
+    log_scale: Tensor | None = None
 
     def others(self) -> tuple[Density, ...]:
         """Those that are not integrated over."""
@@ -119,4 +126,5 @@ class Densities(NamedTuple):
             log_q = torch.where((log_q == -math.inf) & (log_weight < _UNDERFLOW), math.nan, log_q)
         some = (log_p > -HUGE) & (log_p < HUGE) & ~log_q.isnan()
         ratio = torch.where(some, log_q, 0.0) - torch.where(some, log_p, 0.0)
+        log_weight = log_weight if self.log_scale is None else log_weight - self.log_scale
         return Sample(log_weight, log_p, log_q, ratio.clamp(-HUGE, HUGE))

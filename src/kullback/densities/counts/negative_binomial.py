@@ -15,6 +15,7 @@ from kullback.densities.parameters import read
 from kullback.densities.point import Point, centred
 from kullback.densities.registry import family
 from kullback.densities.stirling import deviance, log_factorial_rest
+from kullback.densities.tails import exponential, power
 
 
 def _parameters(distribution: Distribution) -> tuple[Tensor, ...]:
@@ -37,4 +38,5 @@ def negative_binomial(total_count: Tensor, log_p: Tensor, log_failure: Tensor) -
         return torch.log(r / n) + by_deviance + log_factorial_rest(n) - log_factorial_rest(k) - log_factorial_rest(r)
 
     mark = centred(r * p / rest, torch.log((r * p).sqrt() / rest + 1))
-    return Density(0.0, high, Integers(torch.zeros_like(r)), log_prob, (mark,), lattice=True)
+    tails = power(1.0), exponential(1.0, -log_p)
+    return Density(0.0, high, Integers(torch.zeros_like(r)), log_prob, (mark,), tails, lattice=True)

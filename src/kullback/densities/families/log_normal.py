@@ -13,7 +13,7 @@ from kullback.densities.density import Density
 from kullback.densities.point import Point
 from kullback.densities.registry import family
 from kullback.densities.stirling import LOG_2PI
-from kullback.densities.tails import LOG_NORMAL
+from kullback.densities.tails import log_normal as log_normal_tail
 
 
 @family(LogNormal, "loc", "scale")
@@ -24,5 +24,5 @@ def log_normal(loc: Tensor, scale: Tensor) -> Density:
         t = x.log_distance(0.0, loc)
         return -((t / scale) ** 2) / 2 - torch.log(scale) - LOG_2PI / 2 - (t + loc)
 
-    tails = LOG_NORMAL, LOG_NORMAL
-    return Density(0.0, math.inf, Log(0.0, loc), log_prob, (mark_above(0.0, loc, scale),), tails)
+    tail = log_normal_tail(0.5 / scale / scale)
+    return Density(0.0, math.inf, Log(0.0, loc), log_prob, (mark_above(0.0, loc, scale),), (tail, tail))

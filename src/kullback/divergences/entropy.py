@@ -1,0 +1,55 @@
+"""Entropy and cross-entropy of univariate distributions by the engine; `pairs` calls them."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from kullback.densities.registry import Reading
+from kullback.divergences.kl import infinite_by_support
+from kullback.divergences.mixtures import over_components
+from kullback.divergences.some_elements import where_not
+from kullback.integrate.problem import Sample
+
+
+class _Surprise:
+    """−p·log q."""
+
+    def value(self, sample: Sample, close: Tensor) -> Tensor:
+        """The integrand."""
+        del close
+        weight = torch.exp(sample.log_weight)
+        some = (weight > 0) & (sample.log_q > -math.inf)
+        return torch.where(some, -weight * torch.where(some, sample.log_q, 0.0), 0.0)
+
+    def differentiated(self, sample: Sample) -> Tensor | None:
+        """Nothing else is differentiated."""
+        del sample
+        return None
+
+    def log_size(self, sample: Sample) -> Tensor:
+        """Log of p·(1 + |log q|)."""
+        return sample.log_weight + torch.log1p(sample.log_q.abs())
+
+    def slope(self, sample: Sample, close: Tensor) -> Tensor:
+        """A rounding of log q is one of the integrand."""
+        del close
+        return torch.ones_like(sample.log_q)
+
+
+def entropy(p: Reading) -> tuple[Tensor, Tensor]:
+    """−E_p log p and an estimate of its error, one for each element."""
+    found = over_components(p, p, _Surprise())
+    return found.value, found.error
+
+
+def cross_entropy(p: Reading, q: Reading) -> tuple[Tensor, Tensor]:
+    """−E_p log q and an estimate of its error, one for each element."""
+
+    def formula(p: Reading, q: Reading) -> tuple[Tensor, Tensor]:
+        found = over_components(p, q, _Surprise())
+        return found.value, found.error
+
+    return where_not(infinite_by_support(p, q), math.inf, p, q, formula)

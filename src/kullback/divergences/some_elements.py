@@ -1,0 +1,74 @@
+"""A divergence of the elements where it is finite, and of pairs of equal parameters; all divergences call it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from kullback.densities.density import Density
+from kullback.densities.registry import Reading
+from kullback.kernels.levels import is_traced
+
+ValueAndError = tuple[Tensor, Tensor]
+Formula = Callable[[Reading, Reading], ValueAndError]
+
+
+def where_not(extreme: Tensor, most: float, p: Reading, q: Reading, formula: Formula) -> ValueAndError:
+    """The formula's value and error where `extreme` is false, and the number `most`, without gradient, where it is."""
+    if is_traced():
+        p, q = (side.mapped(lambda t: torch.where(extreme, t.detach(), t)) for side in (p, q))
+        value, error = formula(p, q)
+        return torch.where(extreme, most, value), torch.where(extreme, 0.0, error)
+    if not bool(extreme.any()):
+        return formula(p, q)
+    return at_some(~extreme, constant(most, p, q), p, q, formula)
+
+
+def at_some(where: Tensor, others: ValueAndError, p: Reading, q: Reading, formula: Formula) -> ValueAndError:
+    """The formula's value and error at some elements, and those given at the others."""
+    rows = torch.nonzero(where).squeeze(-1)
+    if not len(rows):
+        return others
+    value, error = formula(p.mapped(lambda t: t[rows]), q.mapped(lambda t: t[rows]))
+    return others[0].index_put((rows,), value), others[1].index_put((rows,), error)
+
+
+def constant(number: float, p: Reading, q: Reading) -> ValueAndError:
+    """A number for each element that belongs to the graph, with a gradient of 0."""
+    value = torch.zeros_like(p.parameters[0])
+    for parameter in (*p.parameters, *q.parameters):
+        value = value + torch.where(torch.ones_like(parameter, dtype=torch.bool), 0.0, parameter)
+    return value + number, torch.zeros_like(value.detach())
+
+
+def snapped(p: Reading, q: Reading, value: Tensor) -> Tensor:
+    """The value, not negative, and exactly 0 for equal parameters, with the derivatives it has there."""
+    value = torch.where(value < 0, 0.0, value)
+    if p.searched or q.searched or p.source is not q.source or len(p.parameters) != len(q.parameters):
+        return value
+    equal = torch.ones_like(value, dtype=torch.bool)
+    for own, other in zip(p.parameters, q.parameters, strict=True):
+        equal = equal & (own.detach() == other.detach())
+    return torch.where(equal, value - value.detach(), value)
+
+
+def ends(density: Density, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Both ends of a support, one for each element."""
+    low, high = (torch.as_tensor(end, dtype=like.dtype, device=like.device) for end in (density.low, density.high))
+    return low.expand_as(like), high.expand_as(like)
+
+
+def disjoint(p: Reading, q: Reading) -> Tensor:
+    """Which elements have supports without a common point, by their ends."""
+    with torch.no_grad():
+        like = p.parameters[0].detach().unsqueeze(-1)
+        (low_p, high_p), (low_q, high_q) = (
+            ends(side.mapped(torch.Tensor.detach).density(), like) for side in (p, q)
+        )
+        if p.lattice:
+            found = (high_p < low_q) | (high_q < low_p)
+        else:
+            found = (high_p <= low_q) | (high_q <= low_p)
+    return found.squeeze(-1)
