@@ -77,7 +77,6 @@ def _log_power(p: Reading, q: Reading, a: float) -> tuple[Tensor, Tensor]:
     logs, errors = [], []
     for over, other, sign in ((p, q, -1.0), (q, p, 1.0)):
         found = over_components(over, other, _LogPower(a, sign), ends=True, scaled=True)
-        assert found.log_scale is not None
         some = found.value > 0
         logs.append(torch.where(some, found.log_scale + torch.log(torch.where(some, found.value, 1.0)), -math.inf))
         errors.append(torch.where(some, found.log_scale + torch.log(found.error.clamp_min(1e-300)), -math.inf))
@@ -108,13 +107,14 @@ def _diverges(p: Reading, q: Reading, alpha: float) -> Tensor:
 
 def _missing_mass(p: Reading, q: Reading) -> tuple[Tensor, Tensor]:
     """−log of the mass that q puts on p's support, from the mass outside while that is the smaller part."""
-    lost, kept = (over_components(q, p, _Inside(inside=inside), ends=True) for inside in (False, True))
-    little = lost.value.detach() < 0.5
-    some = kept.value > 0
+    lost = over_components(q, p, _Inside(inside=False), ends=True)
+    kept = over_components(q, p, _Inside(inside=True), ends=True, scaled=True)
+    little, some = lost.value.detach() < 0.5, kept.value > 0
     near = -torch.log1p(-torch.where(little, lost.value, 0.0))
-    value = torch.where(little, near, -torch.log(torch.where(some, kept.value, 1.0)))
-    size = torch.where(little, 1 - lost.value, kept.value).detach().clamp_min(1e-300)
-    return torch.where(some | little, value, math.inf), torch.where(little, lost.error, kept.error) / size
+    far = -kept.log_scale - torch.log(torch.where(some, kept.value, 1.0))
+    relative = kept.error / torch.where(some, kept.value.detach(), 1.0)
+    value = torch.where(little, near, torch.where(some, far, math.inf))
+    return value, torch.where(little, 2 * lost.error, relative)
 
 
 def _max_divergence(p: Reading, q: Reading) -> tuple[Tensor, Tensor]:
@@ -209,8 +209,7 @@ class _Inside:
     def value(self, sample: Sample, close: Tensor) -> Tensor:
         """The integrand."""
         del close
-        inside = sample.log_ratio > _NOTHING
-        return torch.where(inside if self._inside else ~inside, torch.exp(sample.log_weight), 0.0)
+        return torch.exp(self.log_size(sample))
 
     def differentiated(self, sample: Sample) -> Tensor | None:
         """Nothing else is differentiated."""
@@ -218,8 +217,8 @@ class _Inside:
         return None
 
     def log_size(self, sample: Sample) -> Tensor:
-        """The logarithm of the weight."""
-        return sample.log_weight
+        """The logarithm of the weight there."""
+        return torch.where((sample.log_ratio > _NOTHING) == self._inside, sample.log_weight, -math.inf)
 
     def slope(self, sample: Sample, close: Tensor) -> Tensor:
         """A rounding of log_prob is one of the integrand."""

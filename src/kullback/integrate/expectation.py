@@ -115,11 +115,11 @@ def _expectation(problem: Problem) -> Expectation:
         moving = problem.densities()
         ends = _ends(moving) if problem.ends else ()
         marks = _with_peaks(locate(moving.over, moving.others(), ends), peaks)
-    num_integers = max(density.num_integers for density in moving[:3])
-    if moving.over.lattice and num_integers:
+    num_integers = max(density.num_integers for density in moving[:3]) if moving.over.lattice else 0
+    if moving.over.num_integers:
         edges = short_panels(fixed.over, num_integers, marks.own.detach())
     else:
-        edges = place_edges(moving.over, marks, reach)
+        edges = place_edges(moving.over, marks, reach, num_integers=num_integers)
     if problem.crosses and not moving.over.lattice:
         crossings = find_crossings(
             edges.detach(), lambda v: fixed.sample(v).log_ratio, lambda v: moving.sample(v).log_ratio

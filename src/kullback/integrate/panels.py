@@ -132,8 +132,18 @@ def short_panels(over: Density, num_integers: int, like: Tensor) -> Tensor:
     return torch.minimum(low + steps, high + 1).expand(like.shape[0], -1)
 
 
-def place_edges(over: Density, marks: Marks, reach: Range, crossings: Tensor | None = None) -> Tensor:
-    """Edges of panels in ascending order, (elements, edges); some panels are empty."""
+def place_edges(
+    over: Density, marks: Marks, reach: Range, crossings: Tensor | None = None, num_integers: int = 0
+) -> Tensor:
+    """Edges of panels in ascending order, (elements, edges); some panels are empty.
+
+    Args:
+        over: The density that is integrated over.
+        marks: Marks and kinks in its coordinate.
+        reach: The range of the integrand.
+        crossings: More edges.
+        num_integers: So many integers, from 0 on, lie in panels of at most 16.
+    """
     centre, width = marks.own[..., :1].nan_to_num(0.0), marks.own_width[..., :1]
     low, high = reach.low, reach.high
     if over.lattice:
@@ -156,12 +166,15 @@ def place_edges(over: Density, marks: Marks, reach: Range, crossings: Tensor | N
         share = torch.arange(_NUM_COUNT_STEPS + 1, dtype=centre.dtype, device=centre.device) / _NUM_COUNT_STEPS
         parts.append(start * (high.clamp_min(NUM_NODES) / start) ** share)
         parts.append(_around(marks.kinks, torch.ones_like(marks.kinks), (-0.5, 0.5)))
+        steps = torch.arange(0, num_integers + NUM_NODES, NUM_NODES, dtype=centre.dtype, device=centre.device)
+        parts.append(steps.expand(*centre.shape[:-1], -1))
     else:
         narrowest = marks.own_width.amin(-1, keepdim=True).expand_as(marks.kinks)
         parts.append(_around(marks.kinks, narrowest, _KINK_RINGS))
-    edges = torch.cat([low, *parts, high], -1)
+    # Of edges at one place the first moves them all: a kink, which was put last, comes before a mark.
+    edges = torch.cat([*reversed(parts), low, high], -1)
     edges = torch.minimum(torch.maximum(torch.where(edges.isnan(), low, edges), low), high)
-    edges = edges.sort(-1).values
+    edges = edges.sort(stable=True, dim=-1).values
     return edges.detach().round() if over.lattice else _joined(edges)
 
 

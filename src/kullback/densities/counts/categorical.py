@@ -32,10 +32,11 @@ def categorical(*log_probs: Tensor) -> Density:
     low = torch.where(possible, numbers, math.inf).amin(-1, keepdim=True)
     high = torch.where(possible, numbers, -1.0).amax(-1, keepdim=True)
 
+    zero = torch.zeros_like(low)
+
     def log_prob(x: Point) -> Tensor:
-        k = x.offset.detach().round().long().clamp(0, classes - 1)
+        k = (x.offset + zero).detach().round().long().clamp(0, classes - 1)
         return table.expand(*k.shape[:-1], classes).gather(-1, k)
 
-    zero = torch.zeros_like(low)
     mark = centred(zero, torch.full_like(low, math.log(classes)))
     return Density(low, high, Integers(zero), log_prob, (mark,), lattice=True, integers_only=True, num_integers=classes)

@@ -1,6 +1,6 @@
-"""Make distribution_sisters*.json: the divergences beside KL of univariate laws, from their definitions.
+"""Make distribution_divergences*.json: the divergences beside KL of univariate laws, from their definitions.
 
-    python -m tests.golden.make_distribution_sisters [values pairs mixtures gradients]
+    python -m tests.golden.make_distribution_divergences [values pairs mixtures gradients]
 
 Densities are those of `univariate_laws`, evaluated with 50 digits at the stored floats. Every divergence is an integral
 of a function of p(x) and q(x) over the union of the supports, by Gauss–Legendre on panels that double away from every
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import mpmath as mp
 
-from tests.golden import sister_cases as cases
+from tests.golden import divergence_cases as cases
 from tests.golden.univariate_laws import _rule, make, mixture
 
 DIGITS = 50
@@ -260,15 +260,15 @@ def values():
     for name_p, p, name_q, q, infinite in [*cases.DISCRETE, *near]:
         laws = COUNTS[name_p](**_exact(p)), COUNTS[name_q](**_exact(q))
         rows.append(_row(name_p, p, name_q, q, by_sum(*laws, infinite)))
-    _write("distribution_sisters", rows)
+    _write("distribution_divergences", rows)
 
 
 def pairs():
-    _rows("distribution_sisters_pairs", [*cases.NEAR_SINGLE, *cases.rotated(), *cases.HARD])
+    _rows("distribution_divergences_pairs", [*cases.NEAR_SINGLE, *cases.rotated(), *cases.HARD])
 
 
 def mixtures():
-    _rows("distribution_sisters_mixtures", cases.mixtures())
+    _rows("distribution_divergences_mixtures", cases.mixtures())
 
 
 def _rows(name, chosen):
@@ -293,7 +293,7 @@ def gradients():
         names = next(iter(found.values()))
         truth = {k: {at: mp.nstr(each[k], 15) for at, each in found.items()} for k in names}
         rows.append({"p": [name_p, p], "q": [name_q, q], "gradient": truth})
-        _write("distribution_sisters_gradients", rows)
+        _write("distribution_divergences_gradients", rows)
 
 
 def _write(name, rows):

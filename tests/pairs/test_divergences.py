@@ -1,4 +1,4 @@
-"""The divergences beside KL, of distributions, against `distribution_sisters.json` and each other."""
+"""The divergences beside KL, of distributions, against `distribution_divergences.json` and each other."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ from torch.distributions.transforms import AffineTransform, PowerTransform
 import kullback as kb
 from kullback.pairs.families import examples
 
-TABLE = Path(__file__).parents[1] / "golden" / "distribution_sisters.json"
+TABLE = Path(__file__).parents[1] / "golden" / "distribution_divergences.json"
 # Relative, float64.
 TOLERANCE = 1e-10
+# For parameters that are relatively 1e-9 apart, where less is promised.
+TOLERANCE_CLOSE = 1e-5
+FIRST_ORDER = ("total_variation", "hellinger")
 
-SISTERS = {
+DIVERGENCES = {
     "js": kb.js,
     "skew_kl 0.1": functools.partial(kb.skew_kl, alpha=0.1),
     "scaled_js 0.3": functools.partial(kb.scaled_js, beta=0.3),
@@ -48,14 +51,15 @@ def build(described: list[Any], dtype: torch.dtype = torch.float64) -> d.Distrib
     return getattr(d, name)(**tensors)
 
 
-@pytest.mark.parametrize("name", SISTERS)
+@pytest.mark.parametrize("name", DIVERGENCES)
 @pytest.mark.sample(2)
 def test_values(name: str) -> None:
     bad = []
     for row in table():
         want = float(row["truth"][name])
-        got = SISTERS[name](build(row["p"]), build(row["q"])).item()
-        if not (got == want or abs(got - want) <= TOLERANCE * want):
+        got = DIVERGENCES[name](build(row["p"]), build(row["q"])).item()
+        close = want < (1e-7 if name in FIRST_ORDER else 1e-14)
+        if not (got == want or abs(got - want) <= (TOLERANCE_CLOSE if close else TOLERANCE) * want):
             bad.append((row["p"], row["q"], got, want))
     assert not bad
 
@@ -64,7 +68,7 @@ def test_values(name: str) -> None:
 def test_symmetric_ones_are(name: str) -> None:
     for row in table()[:24:3]:
         p, q = build(row["p"]), build(row["q"])
-        there, back = SISTERS[name](p, q).item(), SISTERS[name](q, p).item()
+        there, back = DIVERGENCES[name](p, q).item(), DIVERGENCES[name](q, p).item()
         assert abs(there - back) <= 1e-12 * there
 
 
@@ -72,12 +76,12 @@ def univariate() -> list[d.Distribution]:
     return [p for p in examples().values() if not p.event_shape]
 
 
-@pytest.mark.parametrize("name", SISTERS)
+@pytest.mark.parametrize("name", DIVERGENCES)
 @pytest.mark.sample(3)
 def test_equal_laws_are_exactly_zero_apart(name: str) -> None:
     for p in univariate():
         again = copy.deepcopy(p)
-        value = SISTERS[name](p, again)
+        value = DIVERGENCES[name](p, again)
         assert value.item() == 0.0, (type(p).__name__, value)
         assert math.copysign(1.0, value.item()) == 1.0
 
@@ -122,9 +126,9 @@ def test_every_univariate_pair_has_an_answer() -> None:
 def test_float32_is_the_rounded_answer(name: str) -> None:
     p, q = d.Gamma(torch.tensor(2.5), torch.tensor(1.5)), d.Gamma(torch.tensor(2.5001), torch.tensor(1.5))
     exact = [d.Gamma(g.concentration.double(), g.rate.double()) for g in (p, q)]
-    got = SISTERS[name](p, q)
+    got = DIVERGENCES[name](p, q)
     assert got.dtype == torch.float32
-    assert got.item() == pytest.approx(SISTERS[name](*exact).item(), rel=1e-6)
+    assert got.item() == pytest.approx(DIVERGENCES[name](*exact).item(), rel=1e-6)
 
 
 def test_batches_broadcast_and_rows_reduce() -> None:
@@ -142,7 +146,7 @@ def test_batches_broadcast_and_rows_reduce() -> None:
     assert kb.js(d.Normal(torch.zeros(0), 1.0), d.Laplace(torch.zeros(0), 2.0)).shape == (0,)
 
 
-def test_identities_between_sisters() -> None:
+def test_identities_between_divergences() -> None:
     p = d.Weibull(torch.tensor(1.0, dtype=torch.float64), torch.tensor(1.7, dtype=torch.float64))
     q = d.Gamma(torch.tensor(1.5, dtype=torch.float64), torch.tensor(1.2, dtype=torch.float64))
     assert kb.chi2(p, q).item() == pytest.approx(math.expm1(kb.renyi(p, q, 2.0).item()), rel=1e-12)
@@ -251,8 +255,8 @@ def test_several_dimensions() -> None:
 def test_a_bijection_changes_nothing() -> None:
     p, q = d.Normal(torch.tensor(0.0), 1.0), d.Normal(torch.tensor(0.5), 1.5)
     moved = [d.TransformedDistribution(x, d.transforms.SigmoidTransform()) for x in (p, q)]
-    for name, sister in SISTERS.items():
-        assert sister(*moved).item() == pytest.approx(sister(p, q).item(), rel=1e-6), name
+    for name, divergence in DIVERGENCES.items():
+        assert divergence(*moved).item() == pytest.approx(divergence(p, q).item(), rel=1e-6), name
 
 
 def test_mixtures() -> None:
@@ -262,15 +266,15 @@ def test_mixtures() -> None:
     # The components do not overlap, so this is a mixture of two classes against one of them.
     classes = kb.Probs(double([0.3, 0.7])), kb.Probs(double([0.0, 1.0]))
     for name in ("js", "total_variation", "hellinger", "renyi 0.5"):
-        assert SISTERS[name](mixture, one).item() == pytest.approx(SISTERS[name](*classes).item(), rel=1e-10), name
-        assert SISTERS[name](one, mixture).item() == pytest.approx(SISTERS[name](*classes).item(), rel=1e-10), name
+        assert DIVERGENCES[name](mixture, one).item() == pytest.approx(DIVERGENCES[name](*classes).item(), rel=1e-10), name
+        assert DIVERGENCES[name](one, mixture).item() == pytest.approx(DIVERGENCES[name](*classes).item(), rel=1e-10), name
     assert kb.chi2(one, mixture).item() == pytest.approx(kb.chi2(*reversed(classes)).item(), rel=1e-10)
 
 
 def test_views_and_distributions_do_not_mix() -> None:
-    for sister in SISTERS.values():
+    for divergence in DIVERGENCES.values():
         with pytest.raises(kb.InputTypeError, match="not one with the other"):
-            sister(d.Categorical(torch.ones(3)), kb.Probs(torch.ones(3) / 3))
+            divergence(d.Categorical(torch.ones(3)), kb.Probs(torch.ones(3) / 3))
 
 
 def test_entropy_answers_whatever_torch_does() -> None:
