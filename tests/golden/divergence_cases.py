@@ -1,6 +1,8 @@
-"""The pairs whose sisters of KL are tabulated: chosen ones, families in turn, near ones, mixtures."""
+"""The pairs whose divergences beside KL are tabulated: chosen, families in turn, near, mixtures, random."""
 
 from __future__ import annotations
+
+import random
 
 from tests.golden.make_univariate import TYPICAL
 
@@ -130,3 +132,42 @@ GRADIENTS = [
     ("Normal", {"loc": 0.25, "scale": 1.25}, "Normal", {"loc": 0.2500001, "scale": 1.2499999}),
     ("Beta", {"concentration1": 2.25, "concentration0": 1.5}, "Kumaraswamy", {"concentration1": 1.75, "concentration0": 2.5}),  # noqa: E501
 ]  # fmt: skip
+
+
+def drawn(count, seed=17):
+    """Pairs of families with random parameters, most between 1e-3 and 1e3, some between 1e-6 and 1e6."""
+    draw = random.Random(seed)
+
+    def size():
+        reach = draw.choice([0.5, 3.0, 3.0, 6.0])
+        return float(f"{10 ** draw.uniform(-reach, reach):.5g}")
+
+    def place():
+        return draw.choice([0.0, draw.choice([-1, 1]) * size()])
+
+    def shape():
+        return float(f"{10 ** draw.uniform(-1, 2):.5g}")
+
+    laws = {
+        "Beta": lambda: {"concentration1": shape(), "concentration0": shape()},
+        "Cauchy": lambda: {"loc": place(), "scale": size()},
+        "Exponential": lambda: {"rate": size()},
+        "FisherSnedecor": lambda: {"df1": shape(), "df2": shape()},
+        "Gamma": lambda: {"concentration": shape(), "rate": size()},
+        "Gumbel": lambda: {"loc": place(), "scale": size()},
+        "HalfCauchy": lambda: {"scale": size()},
+        "HalfNormal": lambda: {"scale": size()},
+        "InverseGamma": lambda: {"concentration": shape(), "rate": size()},
+        "Kumaraswamy": lambda: {"concentration1": shape(), "concentration0": shape()},
+        "Laplace": lambda: {"loc": place(), "scale": size()},
+        "LogNormal": lambda: {"loc": draw.uniform(-5, 5), "scale": float(f"{10 ** draw.uniform(-3, 0.7):.5g}")},
+        "Normal": lambda: {"loc": place(), "scale": size()},
+        "Pareto": lambda: {"scale": size(), "alpha": shape()},
+        "StudentT": lambda: {"df": shape(), "loc": place(), "scale": size()},
+        "Uniform": lambda: {"low": -size(), "high": size()},
+        "Weibull": lambda: {"scale": size(), "concentration": shape()},
+    }
+    names = sorted(laws)
+    for _ in range(count):
+        p, q = draw.choice(names), draw.choice(names)
+        yield p, laws[p](), q, laws[q]()

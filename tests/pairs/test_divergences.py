@@ -266,8 +266,12 @@ def test_mixtures() -> None:
     # The components do not overlap, so this is a mixture of two classes against one of them.
     classes = kb.Probs(double([0.3, 0.7])), kb.Probs(double([0.0, 1.0]))
     for name in ("js", "total_variation", "hellinger", "renyi 0.5"):
-        assert DIVERGENCES[name](mixture, one).item() == pytest.approx(DIVERGENCES[name](*classes).item(), rel=1e-10), name
-        assert DIVERGENCES[name](one, mixture).item() == pytest.approx(DIVERGENCES[name](*classes).item(), rel=1e-10), name
+        assert DIVERGENCES[name](mixture, one).item() == pytest.approx(DIVERGENCES[name](*classes).item(), rel=1e-10), (
+            name
+        )
+        assert DIVERGENCES[name](one, mixture).item() == pytest.approx(DIVERGENCES[name](*classes).item(), rel=1e-10), (
+            name
+        )
     assert kb.chi2(one, mixture).item() == pytest.approx(kb.chi2(*reversed(classes)).item(), rel=1e-10)
 
 

@@ -64,11 +64,7 @@ def disjoint(p: Reading, q: Reading) -> Tensor:
     """Which elements have supports without a common point, by their ends."""
     with torch.no_grad():
         like = p.parameters[0].detach().unsqueeze(-1)
-        (low_p, high_p), (low_q, high_q) = (
-            ends(side.mapped(torch.Tensor.detach).density(), like) for side in (p, q)
-        )
-        if p.lattice:
-            found = (high_p < low_q) | (high_q < low_p)
-        else:
-            found = (high_p <= low_q) | (high_q <= low_p)
+        (low_p, high_p), (low_q, high_q) = (ends(side.mapped(torch.Tensor.detach).density(), like) for side in (p, q))
+        apart = torch.lt if p.lattice else torch.le  # two intervals that share an end share no mass
+        found = apart(high_p, low_q) | apart(high_q, low_p)
     return found.squeeze(-1)

@@ -120,7 +120,7 @@ def _densities(over: Reading, p: Reading, q: Reading) -> Densities:
 
 
 def _ratio(densities: Densities, v: Tensor) -> tuple[Tensor, Tensor]:
-    """log p − log q, −inf where `over` has no mass, and what its rounding may be."""
+    """The log-ratio log p − log q, −inf where `over` has no mass, and what its rounding may be."""
     sample = densities.sample(v)
     alive = (sample.log_weight > -math.inf) & sample.log_q.isfinite() & sample.log_p.isfinite()
     ratio = torch.where(alive, -sample.log_ratio, -math.inf)
@@ -129,7 +129,7 @@ def _ratio(densities: Densities, v: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _grows(densities: Densities, v: Tensor) -> Tensor:
-    """Whether the log-ratio grows for ever: at steps that double, its last increments that are certain do not shrink."""
+    """Whether the log-ratio grows for ever: at doubling steps, its last certain increments do not shrink."""
     ratio, rounding = _ratio(densities, v)
     rise = ratio.diff(dim=-1)
     noise = rounding[:, 1:] + rounding[:, :-1]

@@ -62,7 +62,7 @@ class Problem(NamedTuple):
         ends: Whether the ends of p's and q's supports may lie inside the support of `over`.
         may_be_close: Which elements may use the second-order form of the integrand; None for all.
         group: So many elements in a row, the components of a mixture, use one form of the integrand.
-        scaled: Whether the integral is wanted in units of e^log_scale, which are those of the integrand's largest value.
+        scaled: Whether the integral is wanted in units of e^log_scale, the integrand's largest value.
         log_scale: That logarithm, once it is known.
     """
 

@@ -1,4 +1,4 @@
-"""The divergences beside KL of two distributions: by rows of classes, geometric mixtures or the engine; `api` calls them.
+"""The divergences beside KL of two distributions, by rows of classes, within a family or by the engine; `api` calls.
 
 Each has one value per batch element, in the parameters' own precision, and is differentiable.
 """
@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 from torch.distributions import (
     Bernoulli,
-    Binomial,
     Categorical,
     Distribution,
     Multinomial,
@@ -26,6 +25,7 @@ from kullback._core.errors import NoRouteError, explain_problem
 from kullback._core.shapes import check_class_counts, joint_shape
 from kullback.densities.reading import read
 from kullback.densities.registry import Reading
+from kullback.densities.user import read_user
 from kullback.divergences import f_divergence as f
 from kullback.divergences.normalised import check_normalised
 from kullback.divergences.renyi import renyi as renyi_by_engine
@@ -136,12 +136,17 @@ def _renyi(p: Distribution, q: Distribution, alpha: float) -> Tensor | None:
 def read_pair(p: Distribution, q: Distribution) -> tuple[Reading, Reading] | None:
     """The densities of two univariate distributions; None if one of them has none."""
     shape = joint_shape(p.batch_shape, q.batch_shape)
-    first, second = read(p, shape), read(q, shape)
+    first, second = _reading(p, shape), _reading(q, shape)
     if first is None or second is None:
         return None
     for side in (first, second):
         check_normalised(side)
     return first, second
+
+
+def _reading(distribution: Distribution, shape: torch.Size) -> Reading | None:
+    found = read(distribution, shape)
+    return read_user(distribution, shape) if found is None and type(distribution) is TransformedDistribution else found
 
 
 def _by_engine(p: Distribution, q: Distribution, divergence: OfReadings, most: float) -> Tensor | None:
