@@ -145,25 +145,25 @@ def drawn(count, seed=17):
     def place():
         return draw.choice([0.0, draw.choice([-1, 1]) * size()])
 
-    def shape():
-        return float(f"{10 ** draw.uniform(-1, 2):.5g}")
+    def shape(least=-1.0):
+        return float(f"{10 ** draw.uniform(least, 2):.5g}")
 
     laws = {
         "Beta": lambda: {"concentration1": shape(), "concentration0": shape()},
         "Cauchy": lambda: {"loc": place(), "scale": size()},
         "Exponential": lambda: {"rate": size()},
-        "FisherSnedecor": lambda: {"df1": shape(), "df2": shape()},
+        "FisherSnedecor": lambda: {"df1": shape(), "df2": shape(-0.3)},
         "Gamma": lambda: {"concentration": shape(), "rate": size()},
         "Gumbel": lambda: {"loc": place(), "scale": size()},
         "HalfCauchy": lambda: {"scale": size()},
         "HalfNormal": lambda: {"scale": size()},
-        "InverseGamma": lambda: {"concentration": shape(), "rate": size()},
+        "InverseGamma": lambda: {"concentration": shape(-0.3), "rate": size()},
         "Kumaraswamy": lambda: {"concentration1": shape(), "concentration0": shape()},
         "Laplace": lambda: {"loc": place(), "scale": size()},
         "LogNormal": lambda: {"loc": draw.uniform(-5, 5), "scale": float(f"{10 ** draw.uniform(-3, 0.7):.5g}")},
         "Normal": lambda: {"loc": place(), "scale": size()},
-        "Pareto": lambda: {"scale": size(), "alpha": shape()},
-        "StudentT": lambda: {"df": shape(), "loc": place(), "scale": size()},
+        "Pareto": lambda: {"scale": size(), "alpha": shape(-0.3)},
+        "StudentT": lambda: {"df": shape(-0.3), "loc": place(), "scale": size()},
         "Uniform": lambda: {"low": -size(), "high": size()},
         "Weibull": lambda: {"scale": size(), "concentration": shape()},
     }

@@ -21,7 +21,7 @@ from kullback.pairs.families import examples
 TABLE = Path(__file__).parents[1] / "golden" / "distribution_divergences.json"
 # Relative, float64.
 TOLERANCE = 1e-10
-# For parameters that are relatively 1e-9 apart, where less is promised.
+# For parameters that are relatively less than 1e-6 apart, where less is promised.
 TOLERANCE_CLOSE = 1e-5
 FIRST_ORDER = ("total_variation", "hellinger")
 
@@ -58,7 +58,7 @@ def test_values(name: str) -> None:
     for row in table():
         want = float(row["truth"][name])
         got = DIVERGENCES[name](build(row["p"]), build(row["q"])).item()
-        close = want < (1e-7 if name in FIRST_ORDER else 1e-14)
+        close = want < (1e-6 if name in FIRST_ORDER else 1e-12)
         if not (got == want or abs(got - want) <= (TOLERANCE_CLOSE if close else TOLERANCE) * want):
             bad.append((row["p"], row["q"], got, want))
     assert not bad

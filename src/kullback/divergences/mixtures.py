@@ -29,7 +29,7 @@ def over_components(
     log_weights = torch.stack(p.parameters[:count], -1)
     parts = [p.component(p.parameters, i) for i in range(count)]
     if any(part.make is not parts[0].make for part in parts):
-        return _one_by_one(parts, log_weights, Problem(p, p, q, integrand, crosses, ends))
+        return _one_by_one(parts, log_weights, Problem(p, p, q, integrand, crosses, ends, scaled=scaled))
     columns = zip(*(part.parameters for part in parts), strict=True)
     over = parts[0]._replace(parameters=tuple(torch.stack(column, -1).reshape(-1) for column in columns))
 

@@ -46,12 +46,21 @@ def constant(number: float, p: Reading, q: Reading) -> ValueAndError:
 def snapped(p: Reading, q: Reading, value: Tensor) -> Tensor:
     """The value, not negative, and exactly 0 for equal parameters, with the derivatives it has there."""
     value = torch.where(value < 0, 0.0, value)
-    if p.searched or q.searched or p.source is not q.source or len(p.parameters) != len(q.parameters):
+    if not _same_family(p, q):
         return value
     equal = torch.ones_like(value, dtype=torch.bool)
     for own, other in zip(p.parameters, q.parameters, strict=True):
         equal = equal & (own.detach() == other.detach())
     return torch.where(equal, value - value.detach(), value)
+
+
+def _same_family(p: Reading, q: Reading) -> bool:
+    """Whether equal parameters make the same density: of a family, or of mixtures of such."""
+    if not p.components or p.component is None or q.component is None:
+        return p.make is q.make and not p.searched and p.components == q.components
+    if p.components != q.components:
+        return False
+    return all(_same_family(p.component(p.parameters, i), q.component(q.parameters, i)) for i in range(p.components))
 
 
 def ends(density: Density, like: Tensor) -> tuple[Tensor, Tensor]:

@@ -152,7 +152,7 @@ def _with_peaks(marks: Marks, peaks: Peaks | None) -> Marks:
     if peaks is None:
         return marks
     other, width = torch.cat([marks.other, peaks.place], -1), torch.cat([marks.other_width, peaks.width], -1)
-    return marks._replace(other=other, other_width=width)
+    return marks._replace(other=other, other_width=width, other_reach=torch.cat([marks.other_reach, peaks.reach], -1))
 
 
 def _reach(fixed: Densities, marks: Marks, integrand: Integrand) -> Range:

@@ -21,7 +21,7 @@ from kullback.integrate.rules import NUM_NODES
 # Steps 2^k of the ladder that finds out how far the integrand reaches.
 _NUM_RUNGS = 56
 # What is smaller than the largest rung by e^−45 is left out.
-_NEGLIGIBLE = 45.0
+NEGLIGIBLE = 45.0
 # Where the integrand is alive at another mark, the range goes so many of its widths beyond.
 _MARK_REACH = 16.0
 # Panels between the middle of the mass and each end of the range; counts have more, from 16 on, for their lower end.
@@ -54,6 +54,7 @@ class Marks(NamedTuple):
         own_width: Their widths.
         other: Those of the other densities.
         other_width: Their widths.
+        other_reach: If the integrand is alive there, the range goes so far beyond them.
         kinks: Places where a density or its derivative jumps.
     """
 
@@ -61,6 +62,7 @@ class Marks(NamedTuple):
     own_width: Tensor
     other: Tensor
     other_width: Tensor
+    other_reach: Tensor
     kinks: Tensor
 
 
@@ -72,7 +74,9 @@ def locate(over: Density, others: tuple[Density, ...], ends: tuple[Point, ...]) 
     kinks = tuple(kink for density in (over, *others) for kink in density.kinks) + ends
     places = [over.coordinate.coordinate(kink) for kink in kinks]
     at = torch.cat([p.expand(*own.shape[:-1], 1) for p in places], -1) if places else own[..., :0]
-    return Marks(own, own_width, other, other_width, torch.where(at.abs() < HUGE, at, math.nan))
+    return Marks(
+        own, own_width, other, other_width, _MARK_REACH * other_width, torch.where(at.abs() < HUGE, at, math.nan)
+    )
 
 
 def _located(over: Density, marks: tuple[Point, ...]) -> tuple[Tensor, Tensor]:
@@ -98,28 +102,28 @@ def find_range(over: Density, marks: Marks, log_size: Callable[[Tensor], tuple[T
     first = marks.own.nan_to_num(math.inf).amin(-1, keepdim=True).unsqueeze(-1)
     last = marks.own.nan_to_num(-math.inf).amax(-1, keepdim=True).unsqueeze(-1)
     rungs = torch.cat([first - step, last + step], -2)
-    places, widths = torch.where(marks.other.isnan(), first.squeeze(-1), marks.other), marks.other_width
+    places, reaches = torch.where(marks.other.isnan(), first.squeeze(-1), marks.other), marks.other_reach
     looked = torch.cat([rungs.flatten(-2), places], -1)
     looked = looked.round().clamp_min(0.0) + 0.5 if over.lattice else looked
     sizes, unseen = log_size(looked)
     count = 2 * _NUM_RUNGS
     size, unseen = sizes[..., :count].reshape(rungs.shape), unseen[..., :count].reshape(rungs.shape)
     largest = sizes.amax(-1).clamp_min(0.0)[..., None, None]
-    alive = size > largest - _NEGLIGIBLE
+    alive = size > largest - NEGLIGIBLE
     number = torch.arange(_NUM_RUNGS, device=size.device)
     reach = (torch.where(alive, number, -1).amax(-1, keepdim=True) + 1).clamp_max(_NUM_RUNGS - 1)
     # Nobody sees what lies beyond the last rung, or beyond one where the logarithms overflow: about what is before it.
     last_one = torch.ones_like(alive[..., :1])
     blind = torch.cat([unseen[..., 1:], last_one], -1)
-    rising = torch.cat([~last_one, size[..., 1:] > (size[..., :-1] - 0.1).clamp_min(-_NEGLIGIBLE)], -1)
+    rising = torch.cat([~last_one, size[..., 1:] > (size[..., :-1] - 0.1).clamp_min(-NEGLIGIBLE)], -1)
     amount = torch.exp((size + torch.log(step)).clamp_max(700.0))
     beyond = torch.where(blind, torch.where(rising, math.inf, amount), 0.0).amax(-1)
     low, high = (rungs.gather(-1, reach)[..., i, :] for i in (0, 1))
     beyond = beyond[..., 1] if over.lattice else beyond.sum(-1)
     # The integrand may be large at a narrow mark of another density, and nowhere on a rung.
-    seen = sizes[..., count:] > largest.squeeze(-1) - _NEGLIGIBLE
-    lower = torch.where(seen, places - _MARK_REACH * widths, math.inf).nan_to_num(math.inf)
-    upper = torch.where(seen, places + _MARK_REACH * widths, -math.inf).nan_to_num(-math.inf)
+    seen = sizes[..., count:] > largest.squeeze(-1) - NEGLIGIBLE
+    lower = torch.where(seen, places - reaches, math.inf).nan_to_num(math.inf)
+    upper = torch.where(seen, places + reaches, -math.inf).nan_to_num(-math.inf)
     low = torch.minimum(low, torch.cat([low, lower], -1).amin(-1, keepdim=True))
     high = torch.maximum(high, torch.cat([high, upper], -1).amax(-1, keepdim=True))
     return Range(low, high, beyond)

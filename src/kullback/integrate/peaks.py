@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from kullback.densities.registry import Reading
-from kullback.integrate.panels import Marks, find_range, locate, place_edges
+from kullback.integrate.panels import NEGLIGIBLE, Marks, find_range, locate, place_edges
 from kullback.integrate.problem import Densities
 
 _NUM_PEAKS = 3
@@ -25,10 +25,18 @@ _ROUNDING = 8 * torch.finfo(torch.float64).eps
 
 
 class Peaks(NamedTuple):
-    """Places in the coordinate, (elements, peaks), how far the function stays within ½ of them, and its values."""
+    """Local maxima, (elements, peaks).
+
+    Attributes:
+        place: Where they are in the coordinate.
+        width: How far the function stays within ½ of them.
+        reach: How far it is not negligible, on a logarithmic scale.
+        height: Its values.
+    """
 
     place: Tensor
     width: Tensor
+    reach: Tensor
     height: Tensor
 
 
@@ -62,12 +70,15 @@ def find_peaks(edges: Tensor, height: Callable[[Tensor], Tensor], *, lattice: bo
         place, reach = around.gather(-1, best).squeeze(-1), reach / 4
     place = tidy(place)
     top = looked(place)
-    distances = start.unsqueeze(-1) * 2.0 ** torch.arange(-45.0, 3.0, dtype=edges.dtype, device=edges.device)
+    distances = start.unsqueeze(-1) * 2.0 ** torch.arange(-45.0, 6.0, dtype=edges.dtype, device=edges.device)
     lower, upper = (looked(tidy(place.unsqueeze(-1) + sign * distances)) for sign in (-1.0, 1.0))
-    near = top.unsqueeze(-1) - torch.minimum(lower, upper) < 0.5
+    top = top.unsqueeze(-1)
     number = torch.arange(distances.shape[-1], device=edges.device)
+    near, alive = top - torch.minimum(lower, upper) < 0.5, top - torch.maximum(lower, upper) < NEGLIGIBLE
     width = distances.gather(-1, torch.where(near, number, 0).amax(-1, keepdim=True)).squeeze(-1)
-    return Peaks(place, width, top)
+    last = torch.where(alive, number, 0).amax(-1, keepdim=True)
+    reach = distances.gather(-1, (last + 1).clamp_max(distances.shape[-1] - 1)).squeeze(-1)
+    return Peaks(place, width, reach, top.squeeze(-1))
 
 
 def edges_of(densities: Densities, marks: Marks, log_size: Callable[[Tensor], Tensor]) -> Tensor:
