@@ -15,13 +15,11 @@ from torch import distributions as d
 from torch.distributions.relaxed_bernoulli import LogitRelaxedBernoulli
 
 import kullback as kb
+from tests.pairs.test_divergences import tolerance
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 # Relative; an entropy is relative to its size or to 1 nat, since it may be 0.
 VALUE, VALUE_32, GRADIENT, GRADIENT_32 = 1e-10, 1e-6, 1e-8, 1e-4
-# For parameters that are relatively 1e-9 apart, where less is promised.
-VALUE_CLOSE = 1e-5
-FIRST_ORDER = ("total_variation", "hellinger")
 
 DIVERGENCES = {
     "entropy": lambda p, _: kb.entropy(p),
@@ -78,9 +76,9 @@ def test_values(name: str) -> None:
             continue
         want = float(row["truth"][name])
         got = DIVERGENCES[name](build(row["p"]), build(row["q"])).item()
-        close = name not in SIGNED and want < (1e-7 if name in FIRST_ORDER else 1e-12)
-        promised = name != "jeffreys" or not close
-        if promised and not within(got, want, VALUE_CLOSE if close else VALUE, name):
+        allowed = VALUE if name in SIGNED else tolerance(name, want)
+        promised = name != "jeffreys" or want >= 1e-12
+        if promised and not within(got, want, allowed, name):
             bad.append((row["p"], row["q"], got, want))
         assert got <= MOST.get(name, math.inf)
     assert not bad

@@ -5,7 +5,7 @@ finite one:
 
     order 0    L^(−exponent), a power of the logarithm
     order 1    e^(−exponent·L), a power
-    order 2    e^(−rate·L²), a log-normal
+    order 2    e^(−rate·L^exponent), exponent above 1: a log-normal has 2
     order 3    e^(−rate·e^(exponent·L)), an exponential of a power
     order 4    e^(−e^(rate·|x|)), Gumbel's lower tail
 """
@@ -34,7 +34,7 @@ def power(exponent: Tensor | float) -> Tail:
 
 def log_normal(rate: Tensor | float) -> Tail:
     """The mass falls as e^(−rate·L²)."""
-    return Tail(2.0, 0.0, rate)
+    return Tail(2.0, 2.0, rate)
 
 
 def exponential(exponent: Tensor | float, rate: Tensor | float) -> Tail:
@@ -66,9 +66,9 @@ def powers_diverge(p: Tail, q: Tail, alpha: float, like: Tensor) -> Tensor:
     Where two tails are the same to the last of their numbers at α = ∞, they do not say.
     """
     (order, k, rate), (growth, m, growth_rate) = _tensors(p, like), _tensors(q, like)
-    own, other = torch.where(order == 1, k, rate), torch.where(growth == 1, m, growth_rate)
+    own, other = torch.where(order <= 1, k, rate), torch.where(growth <= 1, m, growth_rate)
     outweighed = own < other if alpha == math.inf else alpha * own - (alpha - 1) * other <= 0
-    by_exponent = (order == 3) & (k != m)
+    by_exponent = ((order == 2) | (order == 3)) & (k != m)
     slower = torch.where(by_exponent, k < m, torch.where(order == 4, rate < growth_rate, outweighed))
     return (order < growth) | ((order == growth) & slower)
 
@@ -87,9 +87,10 @@ def of_exponential(tail: Tail) -> Tail:
     order, k, rate = _parts(tail)
     light = torch.where(k == 1, 1.0, torch.where(k > 1, 2.0, 0.0))
     new_order = torch.where(order == 4, 3.0, torch.where(order == 3, light, 0.0))
-    light = torch.where(k == 1, rate, torch.where(k > 1, 0.0, torch.inf))
+    light = torch.where(k == 1, rate, torch.where(k > 1, k, torch.inf))
     heavy = torch.where(order == 2, torch.inf, torch.where(order == 1, k, 0.0))
-    return Tail(new_order, torch.where(order == 4, rate, torch.where(order == 3, light, heavy)), 1.0)
+    exponent = torch.where(order == 4, rate, torch.where(order == 3, light, heavy))
+    return Tail(new_order, exponent, torch.where((order == 3) & (k > 1), rate, 1.0))
 
 
 def of_logarithm(tail: Tail) -> Tail:
@@ -97,8 +98,9 @@ def of_logarithm(tail: Tail) -> Tail:
     order, k, rate = _parts(tail)
     new_order = torch.where(order == 0, torch.where(k == torch.inf, 3.0, 1.0), torch.where(order < 3, 3.0, 4.0))
     heavy = torch.where(k == torch.inf, 0.5, k)
-    exponent = torch.where(order == 0, heavy, torch.where(order == 2, 2.0, 1.0))
-    rate = torch.where(order == 1, k, torch.where(order == 3, k, torch.where(order == 4, torch.inf, 1.0)))
+    exponent = torch.where(order == 0, heavy, torch.where(order == 2, k, 1.0))
+    light = torch.where(order == 2, rate, torch.where(order == 4, torch.inf, 1.0))
+    rate = torch.where((order == 1) | (order == 3), k, light)
     return Tail(new_order, exponent, rate)
 
 

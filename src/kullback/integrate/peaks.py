@@ -76,8 +76,8 @@ def find_peaks(edges: Tensor, height: Callable[[Tensor], Tensor], *, lattice: bo
     number = torch.arange(distances.shape[-1], device=edges.device)
     near, alive = top - torch.minimum(lower, upper) < 0.5, top - torch.maximum(lower, upper) < NEGLIGIBLE
     width = distances.gather(-1, torch.where(near, number, 0).amax(-1, keepdim=True)).squeeze(-1)
-    last = torch.where(alive, number, 0).amax(-1, keepdim=True)
-    reach = distances.gather(-1, (last + 1).clamp_max(distances.shape[-1] - 1)).squeeze(-1)
+    beyond = torch.where(alive, number + 1, 0).amax(-1, keepdim=True).clamp_max(distances.shape[-1] - 1)
+    reach = distances.gather(-1, beyond).squeeze(-1)
     return Peaks(place, width, reach, top.squeeze(-1))
 
 

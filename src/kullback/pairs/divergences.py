@@ -25,7 +25,6 @@ from kullback._core.errors import NoRouteError, explain_problem
 from kullback._core.shapes import check_class_counts, joint_shape
 from kullback.densities.reading import read
 from kullback.densities.registry import Reading
-from kullback.densities.user import read_user
 from kullback.divergences import f_divergence as f
 from kullback.divergences.normalised import check_normalised
 from kullback.divergences.renyi import renyi as renyi_by_engine
@@ -136,17 +135,12 @@ def _renyi(p: Distribution, q: Distribution, alpha: float) -> Tensor | None:
 def read_pair(p: Distribution, q: Distribution) -> tuple[Reading, Reading] | None:
     """The densities of two univariate distributions; None if one of them has none."""
     shape = joint_shape(p.batch_shape, q.batch_shape)
-    first, second = _reading(p, shape), _reading(q, shape)
+    first, second = read(p, shape), read(q, shape)
     if first is None or second is None:
         return None
     for side in (first, second):
         check_normalised(side)
     return first, second
-
-
-def _reading(distribution: Distribution, shape: torch.Size) -> Reading | None:
-    found = read(distribution, shape)
-    return read_user(distribution, shape) if found is None and type(distribution) is TransformedDistribution else found
 
 
 def _by_engine(p: Distribution, q: Distribution, divergence: OfReadings, most: float) -> Tensor | None:
