@@ -7,7 +7,7 @@ from torch import Tensor
 from kullback._core.reduction import Reduction
 from kullback._core.validation import Validate
 from kullback.api.comparable import Comparable
-from kullback.api.door import Sister, compare
+from kullback.api.dispatch import Divergence, dispatch
 from kullback.kernels.f_rows import chi2_rows
 from kullback.pairs import divergences
 from kullback.tensors.frame import Options
@@ -54,4 +54,4 @@ def chi2(
         tensor(0.8000, dtype=torch.float64)
     """
     options = Options(mask, weight, reduction, None, validate)
-    return compare(p, q, options, Sister("chi2", chi2_rows, divergences.chi2))
+    return dispatch(p, q, options, Divergence("chi2", chi2_rows, divergences.chi2))

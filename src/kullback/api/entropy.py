@@ -8,7 +8,7 @@ from torch.distributions import Distribution
 from kullback._core.reduction import Reduction
 from kullback._core.validation import Validate
 from kullback.api.comparable import Comparable
-from kullback.api.door import reduced
+from kullback.api.dispatch import reduced
 from kullback.pairs.entropy import cross_entropy as cross_entropy_of_pair
 from kullback.pairs.entropy import entropy as entropy_of_distribution
 from kullback.tensors.entropy import cross_entropy_of_views, entropy_of_view

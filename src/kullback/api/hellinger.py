@@ -7,7 +7,7 @@ from torch import Tensor
 from kullback._core.reduction import Reduction
 from kullback._core.validation import Validate
 from kullback.api.comparable import Comparable
-from kullback.api.door import Sister, compare
+from kullback.api.dispatch import Divergence, dispatch
 from kullback.kernels.f_rows import hellinger_rows
 from kullback.pairs import divergences
 from kullback.tensors.frame import Options
@@ -53,4 +53,4 @@ def hellinger(
         tensor(0.7071)
     """
     options = Options(mask, weight, reduction, None, validate)
-    return compare(p, q, options, Sister("hellinger", hellinger_rows, divergences.hellinger))
+    return dispatch(p, q, options, Divergence("hellinger", hellinger_rows, divergences.hellinger))

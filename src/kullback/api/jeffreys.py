@@ -7,7 +7,7 @@ from torch import Tensor
 from kullback._core.reduction import Reduction
 from kullback._core.validation import Validate
 from kullback.api.comparable import Comparable
-from kullback.api.door import Sister, compare
+from kullback.api.dispatch import Divergence, dispatch
 from kullback.kernels.f_rows import jeffreys_rows
 from kullback.pairs import divergences
 from kullback.tensors.frame import Options
@@ -54,4 +54,4 @@ def jeffreys(
         tensor(0.2311)
     """
     options = Options(mask, weight, reduction, base, validate)
-    return compare(p, q, options, Sister("jeffreys", jeffreys_rows, divergences.jeffreys))
+    return dispatch(p, q, options, Divergence("jeffreys", jeffreys_rows, divergences.jeffreys))

@@ -9,7 +9,7 @@ from torch import Tensor
 from kullback._core.reduction import Reduction, check_base
 from kullback._core.validation import Validate
 from kullback.api.comparable import Comparable
-from kullback.api.door import Sister, compare
+from kullback.api.dispatch import Divergence, dispatch
 from kullback.kernels.f_rows import js_distance_rows, js_rows
 from kullback.pairs import divergences
 from kullback.tensors.frame import Options
@@ -61,7 +61,7 @@ def js(
         tensor(1.)
     """
     options = Options(mask, weight, reduction, base, validate)
-    return compare(p, q, options, Sister("js", js_rows, divergences.js))
+    return dispatch(p, q, options, Divergence("js", js_rows, divergences.js))
 
 
 def js_distance(
@@ -111,4 +111,4 @@ def js_distance(
     check_base(base)
     unit = 1.0 if base is None else math.log(base)
     options = Options(mask, weight, reduction, None, validate)
-    return compare(p, q, options, Sister("js_distance", js_distance_rows, divergences.js_distance), unit)
+    return dispatch(p, q, options, Divergence("js_distance", js_distance_rows, divergences.js_distance), unit)

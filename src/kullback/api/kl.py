@@ -10,7 +10,7 @@ from torch.distributions import Distribution
 from kullback._core.reduction import Reduction
 from kullback._core.validation import Validate
 from kullback.api.comparable import Comparable
-from kullback.api.door import reduced
+from kullback.api.dispatch import reduced
 from kullback.pairs.dispatch import kl_divergence
 from kullback.tensors.frame import Options
 from kullback.tensors.kl import kl_of_views, kl_rows_of_views

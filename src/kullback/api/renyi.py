@@ -9,7 +9,7 @@ from torch import Tensor
 from kullback._core.reduction import Reduction
 from kullback._core.validation import Validate
 from kullback.api.comparable import Comparable
-from kullback.api.door import Sister, compare
+from kullback.api.dispatch import Divergence, dispatch
 from kullback.api.parameter import check_parameter
 from kullback.kernels.f_rows import renyi_rows
 from kullback.pairs import divergences
@@ -66,4 +66,4 @@ def renyi(
     """
     alpha = check_parameter("alpha", alpha, math.inf, "it is the order, 1 for KL")
     options = Options(mask, weight, reduction, base, validate)
-    return compare(p, q, options, Sister("renyi", renyi_rows, divergences.renyi), alpha)
+    return dispatch(p, q, options, Divergence("renyi", renyi_rows, divergences.renyi), alpha)

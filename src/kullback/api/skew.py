@@ -7,7 +7,7 @@ from torch import Tensor
 from kullback._core.reduction import Reduction
 from kullback._core.validation import Validate
 from kullback.api.comparable import Comparable
-from kullback.api.door import Sister, compare
+from kullback.api.dispatch import Divergence, dispatch
 from kullback.api.parameter import check_parameter
 from kullback.kernels.f_rows import scaled_js_rows, skew_kl_rows
 from kullback.pairs import divergences
@@ -62,7 +62,7 @@ def skew_kl(
     """
     alpha = check_parameter("alpha", alpha, 1.0, "it is the share of p in the mixture, 0 for KL(p || q)")
     options = Options(mask, weight, reduction, base, validate)
-    return compare(p, q, options, Sister("skew_kl", skew_kl_rows, divergences.skew_kl), alpha)
+    return dispatch(p, q, options, Divergence("skew_kl", skew_kl_rows, divergences.skew_kl), alpha)
 
 
 def scaled_js(
@@ -114,4 +114,4 @@ def scaled_js(
     """
     beta = check_parameter("beta", beta, 1.0, "it is the weight of p, with limits KL(p || q) at 0 and KL(q || p) at 1")
     options = Options(mask, weight, reduction, base, validate)
-    return compare(p, q, options, Sister("scaled_js", scaled_js_rows, divergences.scaled_js), beta)
+    return dispatch(p, q, options, Divergence("scaled_js", scaled_js_rows, divergences.scaled_js), beta)

@@ -7,7 +7,7 @@ from torch import Tensor
 from kullback._core.reduction import Reduction
 from kullback._core.validation import Validate
 from kullback.api.comparable import Comparable
-from kullback.api.door import Sister, compare
+from kullback.api.dispatch import Divergence, dispatch
 from kullback.kernels.f_rows import total_variation_rows
 from kullback.pairs import divergences
 from kullback.tensors.frame import Options
@@ -53,4 +53,4 @@ def total_variation(
         tensor(0.1000)
     """
     options = Options(mask, weight, reduction, None, validate)
-    return compare(p, q, options, Sister("total_variation", total_variation_rows, divergences.total_variation))
+    return dispatch(p, q, options, Divergence("total_variation", total_variation_rows, divergences.total_variation))

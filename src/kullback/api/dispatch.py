@@ -13,7 +13,7 @@ from kullback.kernels.row_op import RowOp
 from kullback.tensors.frame import Options, divergence, shortcut
 
 
-class Sister(NamedTuple):
+class Divergence(NamedTuple):
     """A divergence beside KL in both rooms.
 
     Attributes:
@@ -27,14 +27,14 @@ class Sister(NamedTuple):
     of_distributions: Callable[..., Tensor]
 
 
-def compare(p: Any, q: Any, options: Options, sister: Sister, *parameters: float) -> Tensor:
+def dispatch(p: Any, q: Any, options: Options, by: Divergence, *parameters: float) -> Tensor:
     """The divergence of two views or of two distributions, reduced; a view against a distribution is refused."""
-    rows = shortcut(sister.of_views, p, q, options.validate, *parameters) if options.plain else None
+    rows = shortcut(by.of_views, p, q, options.validate, *parameters) if options.plain else None
     if rows is not None:
         return rows
     if isinstance(p, Distribution) and isinstance(q, Distribution):
-        return reduced(sister.of_distributions(p, q, *parameters), options)
-    return divergence(sister.name, sister.of_views, {"p": p, "q": q}, options, *parameters)
+        return reduced(by.of_distributions(p, q, *parameters), options)
+    return divergence(by.name, by.of_views, {"p": p, "q": q}, options, *parameters)
 
 
 def reduced(rows: Tensor, options: Options) -> Tensor:
