@@ -1,4 +1,4 @@
-"""Where two densities cross: edges for integrands with a kink at p = q; `expectation` calls it for total variation."""
+"""Where two densities cross: edges for integrands that have a kink or turn fast at p = q; `expectation` calls it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 
 # Crossings that are followed, for each element; two smooth unimodal densities have at most three or four.
-_MAX_CROSSINGS = 12
+_MAX_CROSSINGS = 8
+# Edges around them, at log-ratios of about these sizes.
+_RINGS = (-8.0, -2.0, 0.0, 2.0, 8.0)
 _NUM_HALVINGS = 44
 
 
 def find_crossings(edges: Tensor, ratio: Callable[[Tensor], Tensor], moving: Callable[[Tensor], Tensor]) -> Tensor:
-    """Coordinates where the log-ratio changes its sign, (elements, _MAX_CROSSINGS), NaN where there are fewer.
+    """Coordinates where the log-ratio changes its sign and some around them, NaN where there are none.
 
     Args:
         edges: Ascending coordinates to look at.
@@ -41,4 +43,7 @@ def find_crossings(edges: Tensor, ratio: Callable[[Tensor], Tensor], moving: Cal
         usable = (found > 0) & (slope.abs() > 1e-12) & (slope.abs() < 1e12)
     value = moving(torch.where(usable, middle, middle.detach()))
     shift = (value - value.detach()) / torch.where(usable, slope, 1.0)
-    return torch.where(found > 0, middle - torch.where(usable, shift, 0.0), math.nan)
+    place = torch.where(found > 0, middle - torch.where(usable, shift, 0.0), math.nan)
+    width = torch.where(usable, 1 / torch.where(usable, slope, 1.0).abs(), 0.0)
+    rings = torch.tensor(_RINGS, dtype=edges.dtype, device=edges.device)
+    return (place.unsqueeze(-1) + width.unsqueeze(-1) * rings).flatten(-2)

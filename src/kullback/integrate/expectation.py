@@ -120,13 +120,15 @@ def _expectation(problem: Problem) -> Expectation:
         edges = short_panels(fixed.over, num_integers, marks.own.detach())
     else:
         edges = place_edges(moving.over, marks, reach, num_integers=num_integers)
-    if problem.crosses and not moving.over.lattice:
+    # Where panels cannot be refined, an integrand that turns at p = q needs edges there, too.
+    integers_only = moving.over.lattice and any(density.integers_only for density in moving[:3])
+    if (problem.crosses or (problem.ends and is_traced())) and not integers_only:
         crossings = find_crossings(
             edges.detach(), lambda v: fixed.sample(v).log_ratio, lambda v: moving.sample(v).log_ratio
         )
-        edges = place_edges(moving.over, marks, reach, crossings)
+        edges = place_edges(moving.over, marks, reach, crossings, num_integers)
     panels = _all_panels(edges)
-    if moving.over.lattice and any(density.integers_only for density in moving[:3]):
+    if integers_only:
         panels = _one_by_one(edges, panels)
     first = _looked_at(problem, edges, panels, None)
     value, error, mass = first.summed(edges.shape[0])
