@@ -110,7 +110,8 @@ def largest(over: Reading, p: Reading, q: Reading) -> tuple[Tensor, Tensor]:
             v = middle + sign * step
             v = v.floor().clamp_min(0.0) + 0.5 if fixed.over.lattice else v
             ladder.append(v)
-            unbounded = unbounded | _grows(fixed, v)
+            if sign > 0 or not fixed.over.lattice:  # counts have a lower end
+                unbounded = unbounded | _grows(fixed, v)
         edges = torch.cat([ladder[0].flip(-1), middle, ladder[1], marks.other.nan_to_num(0.0)], -1).sort(-1).values
 
         def height(v: Tensor) -> Tensor:
@@ -148,5 +149,5 @@ def _grows(densities: Densities, v: Tensor) -> Tensor:
     not_shrinking = torch.cat([torch.zeros_like(rise[:, :1]), rise[:, 1:] - 0.9 * rise[:, :-1]], -1) > 0
     number = torch.arange(rise.shape[-1], device=v.device)
     last = torch.where(certain, number, 0).amax(-1, keepdim=True)
-    moved = v.diff(dim=-1).abs().gather(-1, last) > 0
-    return (certain & not_shrinking & (rise > 0) & moved).gather(-1, last).squeeze(-1)
+    goes_on = ratio[:, -1] > -math.inf  # a support that ends has a largest ratio
+    return (certain & not_shrinking & (rise > 0)).gather(-1, last).squeeze(-1) & goes_on
