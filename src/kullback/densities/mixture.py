@@ -19,7 +19,10 @@ from kullback.densities.parameters import gives_logits
 from kullback.densities.parameters import read as read_parameters
 from kullback.densities.point import End, Point, same_end
 from kullback.densities.registry import Reading, flat
-from kullback.densities.tails import Tail, heavier
+from kullback.densities.tails import Tail, chosen, heavier
+
+# Lighter than any tail.
+_NO_MASS = Tail(9.0)
 
 Read = Callable[[Distribution, torch.Size], Reading | None]
 
@@ -77,7 +80,7 @@ def mixture_density(log_weights: Sequence[Tensor], parts: Sequence[Density]) -> 
     both = list(zip(used, parts, strict=True))
     lows = torch.stack([torch.where(u, _end(part.low, like), torch.inf) for u, part in both])
     highs = torch.stack([torch.where(u, _end(part.high, like), -torch.inf) for u, part in both])
-    tails = _tails(parts, like)
+    tails = _tails(parts, used, like)
     first = parts[0]
     one_low, one_high = _is_one_number([p.low for p in parts]), _is_one_number([p.high for p in parts])
     low = first.low if one_low else lows.amin(0)
@@ -131,11 +134,15 @@ def _is_one_number(ends: Sequence[End]) -> bool:
     return all(isinstance(end, float) and end == ends[0] for end in ends)
 
 
-def _tails(parts: Sequence[Density], like: Tensor) -> tuple[Tail, Tail] | None:
-    """The heaviest tail at each end, of the components that reach it."""
+def _tails(parts: Sequence[Density], used: Sequence[Tensor], like: Tensor) -> tuple[Tail, Tail] | None:
+    """The heaviest tail at each end, of the components with weight that reach it."""
     if any(part.tails is None for part in parts):
         return None
-    known = [(part, part.tails) for part in parts if part.tails is not None]
+    known = [
+        (part, [chosen(mask, tail, _NO_MASS) for tail in part.tails])
+        for part, mask in zip(parts, used, strict=True)
+        if part.tails is not None
+    ]
     lower = [tails[0] for part, tails in known if _reaches(part.low, [p.low for p in parts], min)]
     upper = [tails[1] for part, tails in known if _reaches(part.high, [p.high for p in parts], max)]
     join = functools.partial(heavier, like=like)

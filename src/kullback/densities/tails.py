@@ -67,7 +67,8 @@ def powers_diverge(p: Tail, q: Tail, alpha: float, like: Tensor) -> Tensor:
     """
     (order, k, rate), (growth, m, growth_rate) = _tensors(p, like), _tensors(q, like)
     own, other = torch.where(order <= 1, k, rate), torch.where(growth <= 1, m, growth_rate)
-    outweighed = own < other if alpha == math.inf else alpha * own - (alpha - 1) * other <= 0
+    # Two rates that are one number may differ by its rounding.
+    outweighed = own < other * (1 - 1e-12) if alpha == math.inf else alpha * own - (alpha - 1) * other <= 0
     by_exponent = ((order == 2) | (order == 3)) & (k != m)
     slower = torch.where(by_exponent, k < m, torch.where(order == 4, rate < growth_rate, outweighed))
     return (order < growth) | ((order == growth) & slower)
