@@ -28,6 +28,7 @@ kullback compare base.npy quantised.npy --as logits
 kullback compare base.safetensors q4.safetensors q8.safetensors --as logits --html report.html
 kullback compare base.npz:logits other.npz:logits --as logits --labels tokens.npy
 kullback compare base.npy other.npy --as logits --fail-over mean=0.05 --fail-over q99=1
+kullback compare ./teacher student.npy --as logits
 kullback compare ./model ./model-int8 --text corpus.txt --context 512
 kullback compare january.csv february.csv --fail-over drifted=0
 torchrun --nproc-per-node=4 -m kullback compare base.npy other.npy --as logits
@@ -56,7 +57,7 @@ class Align(str, Enum):
 
 
 def command(  # noqa: PLR0917 - typer reads the parameters as options
-    base: Annotated[str, typer.Argument(help="The reference: .npy, .npz, .safetensors, .csv, .parquet, a checkpoint.")],
+    base: Annotated[str, typer.Argument(help="The reference: .npy, .npz, .safetensors, .csv, .parquet, a teacher, a checkpoint.")],
     others: Annotated[list[str], typer.Argument(metavar="OTHER...", help="One or several of the same kind.")],
     kind: Annotated[Kind | None, typer.Option("--as", help="What the numbers in the files are.")] = None,
     other_kind: Annotated[Kind | None, typer.Option("--other-as", help="What those of OTHER are, if not same.")] = None,

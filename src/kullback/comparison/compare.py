@@ -96,14 +96,18 @@ class Job:
                 q = self.base.rows.merged(q, start, stop)
             if self.align is not None:
                 p, q = align_views(p, q, how=self.align)
-            accumulator.update(
-                p,
-                q,
-                mask=None if self.mask is None else self.mask[part],
-                labels=None if self.labels is None else self.labels[part],
-                blocks=block,
-                positions=place,
-            )
+            try:
+                accumulator.update(
+                    p,
+                    q,
+                    mask=None if self.mask is None else self.mask[part],
+                    labels=None if self.labels is None else self.labels[part],
+                    blocks=block,
+                    positions=place,
+                )
+            except InputValueError as error:
+                names = f"p is {self.base.rows.name}, q is {other.rows.name}"
+                raise InputValueError(f"From row {start} on, where {names}: {error}") from error
         for (first, second), summary in self.paired.items():
             _add_difference(summary, self.accumulators[first].last, self.accumulators[second].last)
         self.next_row = stop

@@ -349,18 +349,19 @@ def best_temperature(accumulator: KLAccumulator) -> float | None:
 
 
 def _histogram(summary: Summary) -> list[tuple[float, int]]:
-    """Rows by KL, about eight bars per factor of ten."""
+    """Rows by KL, about 8 bars per factor of ten, and 32 where all rows lie within one."""
     from kullback.comparison.summary import bucket_value
 
-    bars: dict[int, int] = {}
-    for key, number in summary.buckets.items():
-        value = bucket_value(key)
-        if value > 0:
-            bar = math.floor(8 * math.log10(value))
-            bars[bar] = bars.get(bar, 0) + number
-    if not bars:
+    values = [(math.log10(bucket_value(key)), number) for key, number in summary.buckets.items() if key > 0]
+    if not values:
         return []
-    return [(10 ** ((bar + 0.5) / 8), bars.get(bar, 0)) for bar in range(min(bars), max(bars) + 1)]
+    places = [place for place, _ in values]
+    per_decade = 8 if max(places) - min(places) > 1 else 32
+    bars: dict[int, int] = {}
+    for place, number in values:
+        bar = math.floor(per_decade * place)
+        bars[bar] = bars.get(bar, 0) + number
+    return [(10 ** ((bar + 0.5) / per_decade), bars.get(bar, 0)) for bar in range(min(bars), max(bars) + 1)]
 
 
 def _quantile_key(share: float) -> str:
