@@ -31,7 +31,9 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
         measure(dtype, given)
-    print(f"largest memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB, with the rows themselves")
+    print(
+        f"largest memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB, with the rows themselves"
+    )
 
 
 def measure(dtype: torch.dtype, given: argparse.Namespace) -> None:

@@ -162,3 +162,12 @@ def test_wrong_calls_say_what_to_write(tmp_path, arrays):
         compare(Logits(a), Logits(b), labels=torch.zeros(3, dtype=torch.long))
     with pytest.raises(kb.InputValueError, match="no such file"):
         compare("nowhere.npy", "nowhere.npy", kind="logits")
+
+
+def test_errors_name_the_file_and_the_row(tmp_path, monkeypatch):
+    rows = np.full((20, 8), 0.125, np.float32)
+    rows[13, 2] = -1
+    np.save(tmp_path / "p.npy", rows)
+    monkeypatch.setattr("kullback.comparison.compare._CHUNK_BYTES", 8 * 4 * 5)
+    with pytest.raises(kb.InputValueError, match=r"From row 10 on, where p is .*p.npy, q is .*p\[3\] has a negative"):
+        compare(tmp_path / "p.npy", tmp_path / "p.npy", kind="probs")

@@ -1,7 +1,9 @@
 """torchrun: the same digits for 1, 2 and 4 processes, and no report when one dies."""
 
 import itertools
+import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -11,13 +13,13 @@ import pytest
 import torch
 
 
-def start(arguments, rank, size, port, **more):
+def start(arguments, rank, size, port, program=("-m", "kullback", "compare")):
     environment = {
         **os.environ, "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank),
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1", **more,
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1",
     }  # fmt: skip
     return subprocess.Popen(
-        [sys.executable, "-m", "kullback", "compare", *arguments],
+        [sys.executable, *program, *arguments],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -94,3 +96,27 @@ def test_a_process_that_dies_leaves_no_report(files, tmp_path):
     assert first.returncode != 0
     assert "died" in errors
     assert not report.exists()
+
+
+@pytest.mark.slow
+def test_ctrl_c_prints_what_all_processes_know(files, tmp_path):
+    port = free_port()
+    slow = (
+        "import sys, time; from kullback.comparison import compare as c; take = c.Job.take; c._CHUNK_BYTES = 3000\n"
+        "def slowly(job, *part): print(part[0], file=sys.stderr, flush=True); time.sleep(0.3); take(job, *part)\n"
+        "c.Job.take = slowly\n"
+        "from kullback.cli.main import main; sys.exit(main(['compare', *sys.argv[1:]]))"
+    )
+    arguments = [*files, "--as", "logits", "--json", "--resume", str(tmp_path / "state")]
+    ranks = [start(arguments, rank, 2, port, program=["-c", slow]) for rank in range(2)]
+    for rank in ranks:
+        while not rank.stderr.readline().strip().isdigit():  # until it has begun
+            assert rank.poll() is None
+        rank.send_signal(signal.SIGINT)
+    outputs = [rank.communicate(timeout=200) for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [130, 0], outputs
+    record = json.loads(outputs[0][0])
+    assert not record["complete"]
+    assert 0 < record["others"][0]["rows"] < 140
+    finished = run(arguments, 2)
+    assert finished == run([*files, "--as", "logits", "--json"], 1)

@@ -81,3 +81,43 @@ def test_damaged_tables_are_refused(tmp_path, content):
     (tmp_path / "t.csv").write_text(content)
     with pytest.raises(kb.InputValueError):
         compare_tables(tmp_path / "t.csv", tmp_path / "t.csv")
+
+
+def test_chunks_of_tables_do_not_change_a_figure(tmp_path, monkeypatch):
+    generator = np.random.default_rng(4)
+    lines = [f"{x},{int(10 * x)},{'abcd'[int(4 * x)]},{i % 3}.0" for i, x in enumerate(generator.random(700))]
+    (tmp_path / "a.csv").write_text("x,n,c,few\n" + "\n".join(lines[:350]) + "\n")
+    (tmp_path / "b.csv").write_text("x,n,c,few\n" + "\n".join(lines[350:]) + "\nna,,zebra,1\n")
+    whole = compare_tables(tmp_path / "a.csv", tmp_path / "b.csv").to_dict()
+    monkeypatch.setattr("kullback.comparison.tables._CHUNK_ROWS", 13)
+    assert compare_tables(tmp_path / "a.csv", tmp_path / "b.csv").to_dict() == whole
+    by_name = {column["name"]: column for column in whole["columns"]}
+    assert by_name["c"]["unseen"] == {"zebra": 1}
+    assert by_name["few"]["edges"] == ["0", "1", "2"]
+    assert by_name["x"]["rows"] == (350, 350)
+    monkeypatch.setattr("kullback.comparison.column_counts.MAX_SAMPLE", 100)
+    thinned = compare_tables(tmp_path / "a.csv", tmp_path / "b.csv").columns[0]
+    assert thinned.rows == (350, 350)
+    assert thinned.bins == 10
+    assert min(thinned.shares[0]) > 0.04  # edges of a hundred values still hold about a tenth each
+
+
+def test_rare_categories_share_a_bin(monkeypatch):
+    monkeypatch.setattr("kullback.comparison.column_counts._MAX_CATEGORIES", 3)
+    base = {"c": ["a"] * 40 + ["b"] * 30 + ["c"] * 2 + ["d"] * 2 + ["e"]}
+    other = {"c": ["a"] * 40 + ["b"] * 30 + ["d"] * 4 + ["new"]}
+    column = compare_tables(base, other).columns[0]
+    assert list(column.edges) == ["a", "b", "all other categories"]
+    assert column.shares[0][2] == pytest.approx(5 / 75)
+    assert column.shares[1][2] == pytest.approx(4 / 74)
+    assert column.unseen == {"new": 1}
+
+
+def test_neighbours_see_a_change_inside_a_bin():
+    generator = np.random.default_rng(5)
+    base, other = generator.normal(size=2000), generator.normal(0.5, 1, size=2000)
+    column = compare_tables({"x": base}, {"x": other}, neighbours=True).columns[0]
+    assert column.neighbour_kl is not None
+    value, low, high = column.neighbour_kl
+    assert low < 0.125 < high
+    assert value == pytest.approx(0.125, abs=0.08)

@@ -57,7 +57,9 @@ class Align(str, Enum):
 
 
 def command(  # noqa: PLR0917 - typer reads the parameters as options
-    base: Annotated[str, typer.Argument(help="The reference: .npy, .npz, .safetensors, .csv, .parquet, a teacher, a checkpoint.")],
+    base: Annotated[
+        str, typer.Argument(help="The reference: .npy, .npz, .safetensors, .csv, .parquet, a teacher, a checkpoint.")
+    ],
     others: Annotated[list[str], typer.Argument(metavar="OTHER...", help="One or several of the same kind.")],
     kind: Annotated[Kind | None, typer.Option("--as", help="What the numbers in the files are.")] = None,
     other_kind: Annotated[Kind | None, typer.Option("--other-as", help="What those of OTHER are, if not same.")] = None,

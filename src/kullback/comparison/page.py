@@ -49,7 +49,9 @@ def _title(c: Comparison) -> str:
         return f"Nearest of {len(c.others)}: {best.name}, mean KL {best.measures['kl'].mean:.6g} nats"
     error = kl.block_stderr if math.isfinite(kl.block_stderr) else kl.stderr
     shown = f" ± {error:.2g}" if math.isfinite(error) else ""
-    return f"Mean KL(base ‖ other) = {kl.mean:.6g}{shown} nats over {first.rows:,} {'row' if first.rows == 1 else 'rows'}"
+    return (
+        f"Mean KL(base ‖ other) = {kl.mean:.6g}{shown} nats over {first.rows:,} {'row' if first.rows == 1 else 'rows'}"
+    )
 
 
 def _overview(c: Comparison) -> Table:
