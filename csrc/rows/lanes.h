@@ -208,6 +208,20 @@ inline FloatVector reciprocal(FloatVector x) {
 #endif
 }
 
+// The root of x >= 0 to a rounding or two; of a number below the normal ones about 1e-19.
+inline FloatVector square_root(FloatVector x) {
+#if defined(__AVX512F__)
+    const FloatVector normal = larger(x, fill(Format<float>::kSmallestNormal));
+    const FloatVector rough = (FloatVector)_mm512_rsqrt14_ps((__m512)normal), root = normal * rough;
+    return root + 0.5f * root * (1.0f - root * rough);
+#elif defined(__AVX2__)
+    return (FloatVector)_mm256_sqrt_ps((__m256)x);
+#else
+    for (int i = 0; i < Lanes<float>::kCount; ++i) x[i] = __builtin_sqrtf(x[i]);
+    return x;
+#endif
+}
+
 // A logarithm as a multiple of log 2, rounded to few digits so that it is exact, and the rest.
 struct FloatLog {
     FloatVector high, low;

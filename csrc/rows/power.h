@@ -130,8 +130,46 @@ double log_of_power_sum(const RowPair<double>& row, double alpha, const RowStati
     return (std::log(sum.total() / s.total[0]) + highest) - shift;
 }
 
-// L as the logarithm of sum p e^(g v), for rows of floats that are far apart: one exponential a class where those of p are kept. It is
-// off by about 1e-7 (2 + |g|). Below alpha = 1/2 the sides change places.
+// Sets L of a row of floats, found directly, where what it is off by is small beside it.
+inline bool take_direct_power(const RowsCall& call, double value, double error, RowStatistics& s) {
+    // Of e^L it is the absolute error of L that counts.
+    const double size = call.outer == int64_t(Outer::kExpm1) && value > 0.7 ? 0.7 : magnitude(value);
+    if (!(error <= 1e-6 * size)) return false;
+    s.value = value;
+    return true;
+}
+
+// The same for the orders 2 and 1/2 from the exponentials that a first pass has kept: sum p^2/q and sum sqrt(p q) need no other.
+inline bool kept_power_row(const RowsCall& call, int64_t padded, KeptExponentials<float> kept, RowStatistics& s) {
+    using V = FloatVector;
+    constexpr int kCount = Lanes<float>::kCount;
+    constexpr float kSmallest = Format<float>::kSmallestNormal;
+    const bool squared = call.share == 2;
+    Accumulator<float> total;
+    FloatMask lost{};  // q was rounded to 0 where p was not
+    for (int64_t i = 0; i < padded; i += kGroup<float>) {
+        V sum{};
+#pragma GCC unroll 4
+        for (int64_t k = i; k < i + kGroup<float>; k += kCount) {
+            const V p = load_lanes(kept.p + k), q = load_lanes(kept.q + k);
+            if (squared) {
+                lost |= (q < kSmallest) & (p > 0.0f);
+                sum += p * (p * reciprocal(larger(q, fill(kSmallest))));
+            } else {
+                sum += square_root(p * q);
+            }
+        }
+        total.add(sum);
+    }
+    // Products of two kept exponentials below 1e-38 are 0; beside a sum of 1e-10 a million roots of them are nothing.
+    if (any(lost) || !(total.total() > 1e-10)) return false;
+    const double scale = squared ? s.total[1] / (s.total[0] * s.total[0]) : 1 / std::sqrt(s.total[0] * s.total[1]);
+    // Every exponential is off by 1e-7: p^2/q by three times that, a root by as much.
+    return take_direct_power(call, std::log(total.total() * scale), squared ? 3e-7 : 1.5e-7, s);
+}
+
+// L as the logarithm of sum p e^(g v), for rows of floats that are far apart: one exponential a class where those of p are kept. Below
+// alpha = 1/2 the sides change places.
 template <bool kKept>
 class DirectPower {
     using V = FloatVector;
@@ -172,14 +210,8 @@ class DirectPower {
     }
 
     bool finish(const RowsCall& call, RowStatistics& s) const {
-        const double value = std::log(sum_.total() / total_);
-        if (!(largest_of<float>(steepest_) < 80)) return false;
         const double error = 1e-7 * (2 + magnitude(double(gamma_.value())));
-        // Of e^L it is the absolute error of L that counts.
-        const double size = call.outer == int64_t(Outer::kExpm1) && value > 0.7 ? 0.7 : magnitude(value);
-        if (!(error <= 1e-6 * size)) return false;
-        s.value = value;
-        return true;
+        return largest_of<float>(steepest_) < 80 && take_direct_power(call, std::log(sum_.total() / total_), error, s);
     }
 
   private:

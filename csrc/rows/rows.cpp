@@ -295,7 +295,10 @@ void measure_kept_rows(const RowsCall& call, Strip<float>& strip, int64_t count,
             return sum.finish(call, of[i]);
         };
         if (is_power(call)) {
-            done[i] = DirectPower<true>::may_do(call, of[i]) && add_to(DirectPower<true>(call, of[i]));
+            if (!DirectPower<true>::may_do(call, of[i])) continue;
+            const bool needs_no_power = call.share == 2 || call.share == 0.5;
+            done[i] = needs_no_power ? kept_power_row(call, strip.padded(), strip.kept(i), of[i])
+                                     : add_to(DirectPower<true>(call, of[i]));
         } else if (is_jeffreys(call)) {
             done[i] = DirectSymmetric<true, true>::may_do(of[i]) && add_to(DirectSymmetric<true, true>(of[i]));
         } else if (call.statistics != nullptr) {
