@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 
+from kullback.divergences.kl import integral as kl_by_integral
 from kullback.pairs import kl_divergence, kl_method, kl_with_error
 from kullback.pairs.families import examples
 from kullback.pairs.infinite import _PAIRS
 from kullback.pairs.parameters import tensors_of
-from kullback.pairs.univariate import kl_by_integral
 
 
 @pytest.mark.parametrize(("p", "q"), _PAIRS, ids=lambda family: family.__name__)

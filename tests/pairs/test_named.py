@@ -12,8 +12,8 @@ from torch.distributions import Distribution, TransformedDistribution
 from torch.distributions.transforms import AffineTransform, ExpTransform, SigmoidTransform, TanhTransform, Transform
 
 from kullback import kl_divergence, kl_method, kl_with_error
+from kullback.divergences.kl import integral as kl_by_integral
 from kullback.pairs.named import named
-from kullback.pairs.univariate import kl_by_integral
 
 
 def t(value: float) -> Tensor:

@@ -66,7 +66,6 @@ class Elementwise:
             native=forward,
             backward=backward,
             fake=_fake,
-            slopes=gradients,
         )
         self.call = _call_of_one(self) if len(arguments) == 1 else _call_of_two(self)
 

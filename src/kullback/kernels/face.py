@@ -42,7 +42,6 @@ from torch import Tensor
 
 from kullback.kernels import native as _native
 from kullback.kernels.levels import is_plain, tracer_active, transform_active
-from kullback.kernels.recorder import active_recorder
 
 Outputs = Tensor | tuple[Tensor, ...]
 Forward = Callable[..., Outputs]
@@ -65,7 +64,6 @@ class Op:
             arguments followed by the kept outputs. Without it the gradient is taken through the reference.
         fake: Shapes and dtypes of all outputs; by default the contiguous shape of what the reference returns.
         kept: Number of trailing outputs that are not returned to the caller, only saved for `backward`.
-        slopes: Names under which a recorded program (`recorder`) finds the derivatives, one per argument.
 
     Attributes:
         live: Whether the native kernel is available; without it every call runs the reference.
@@ -81,13 +79,11 @@ class Op:
         backward: Backward | None = None,
         fake: Forward | None = None,
         kept: int = 0,
-        slopes: Sequence[str] | None = None,
     ) -> None:
         if kept and fake is None:
             raise ValueError(f"{name}: an op with kept outputs needs a fake kernel, the reference does not return them")
         self.name = name
         self.reference = reference
-        self.slopes = slopes
         self.live = _native.library() is not None
         arguments, returns = schema.split("->")
         self._schema, self._returns_tuple = schema, returns.strip().startswith("(")
@@ -109,12 +105,7 @@ class Op:
             if all(t.device.type == "cpu" for t in tensors):
                 return self._visible(_as_tuple(self._library_op(*tensors, *options)))
             return self.reference(*tensors, *options)
-        if tracer_active():
-            recorder = active_recorder()
-            if recorder is not None and self.slopes is not None:
-                return recorder.special(self, tensors)
-            return self.reference(*tensors, *options)
-        if not all(map(is_plain, tensors)):
+        if tracer_active() or not all(map(is_plain, tensors)):
             return self.reference(*tensors, *options)
         if torch.is_grad_enabled():
             for tensor in tensors:

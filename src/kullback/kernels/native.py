@@ -89,9 +89,6 @@ def _declare(library: ctypes.CDLL) -> None:
     dirichlet = library.kullback_dirichlet_forward, library.kullback_dirichlet_backward
     for pair in (*pairs, *dirichlet):
         pair.argtypes = [ctypes.c_char_p]
-    programs = library.kullback_program_opcode, library.kullback_program_check, library.kullback_program_run
-    for program in (*programs, library.kullback_integral_run, library.kullback_series_run):
-        program.argtypes = [ctypes.c_char_p]
 
 
 def _candidates(name: str) -> list[Path]:

@@ -53,7 +53,6 @@ class PairOp:
             native=self._forward,
             backward=self._backward,
             fake=self._fake,
-            slopes=arguments,
         )
         library = _native.library()
         if library is not None:

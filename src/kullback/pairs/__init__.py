@@ -2,7 +2,6 @@
 
 from kullback.pairs import (
     closed,
-    counting,
     dirichlet,
     exponential_family,
     gaussian,
@@ -14,7 +13,6 @@ from kullback.pairs import (
     relaxed_one_hot_categorical,
     stick_breaking,
     transformed_distribution,
-    univariate,
     wishart,
 )
 from kullback.pairs.dispatch import KLResult, kl_divergence, kl_method, kl_with_error
@@ -26,7 +24,6 @@ __all__ = [
     "KLResult",
     "Pair",
     "closed",
-    "counting",
     "coverage",
     "dirichlet",
     "exponential_family",
@@ -45,6 +42,5 @@ __all__ = [
     "stick_breaking",
     "transformed_distribution",
     "uninstall_from_torch",
-    "univariate",
     "wishart",
 ]

@@ -19,7 +19,6 @@ from kullback.pairs import registry, support
 from kullback.pairs.inherited import warn_of_other_densities
 from kullback.pairs.no_route import describe_argument, explain_no_route, reach_same_event
 from kullback.pairs.parameters import result_dtype, tensors_of
-from kullback.pairs.portions import in_portions
 from kullback.pairs.registered import registered_value
 from kullback.pairs.registry import native as _native
 from kullback.pairs.torch_registry import entry
@@ -294,7 +293,7 @@ def answer(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, str
 
 
 def _value_and_error(rule: registry.Rule, p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None] | None:
-    result = in_portions(rule.formula, p, q) if rule.method in {"integral", "series"} else rule.formula(p, q)
+    result = rule.formula(p, q)
     if isinstance(result, Tensor):
         return result, None
     return result if isinstance(result, tuple) and not isinstance(result, registry.Reduced) else None

@@ -7,9 +7,8 @@ from torch import Tensor
 from torch.distributions import Distribution, VonMises
 
 from kullback.densities.parameters import gives_logits, number, read, working
-from kullback.kernels.levels import is_plain
 
-__all__ = ["gives_logits", "kept_by", "made", "number", "read", "recordable", "result_dtype", "tensors_of", "working"]
+__all__ = ["gives_logits", "kept_by", "made", "number", "read", "result_dtype", "tensors_of", "working"]
 
 
 def made(kind: type[Distribution], state: dict[str, object], batch_shape: torch.Size) -> Distribution:
@@ -44,13 +43,6 @@ def tensors_of(distribution: Distribution) -> list[Tensor]:
             inner = [law for part in parts for law in part if isinstance(law, Distribution)]
             found.extend(t for law in inner for t in tensors_of(law))
     return found
-
-
-def recordable(p: Distribution, q: Distribution) -> bool:
-    """Whether two objects can be the example of a recording: some numbers, in ordinary memory of this machine."""
-    if 0 in p.batch_shape or 0 in q.batch_shape:
-        return False
-    return all(is_plain(tensor) for law in (p, q) for tensor in tensors_of(law))
 
 
 def result_dtype(p: Distribution, q: Distribution) -> torch.dtype:

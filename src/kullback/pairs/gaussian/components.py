@@ -21,7 +21,7 @@ from torch.distributions import (
 )
 
 from kullback._core.shapes import joint_shape
-from kullback.pairs.densities.shares import log_shares
+from kullback.pairs.mixture_weights import log_shares
 from kullback.pairs.parameters import working
 
 

@@ -1,4 +1,4 @@
-"""Weights of a mixture."""
+"""Logarithms of the weights of a mixture; `gaussian_components` calls it."""
 
 from __future__ import annotations
 
