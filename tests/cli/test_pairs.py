@@ -35,6 +35,9 @@ def test_one_family_is_listed_with_its_formulas(capsys):
     assert main(["pairs", "--p", "Normal", "--q", "Laplace"]) == 0
     line = capsys.readouterr().out
     assert line.startswith("Normal ‖ Laplace  closed form")
+    assert line.splitlines()[1].strip() == "kl_normal_laplace in src/kullback/pairs/closed/normal.py"
+    assert main(["pairs", "--p", "StudentT", "--q", "Laplace"]) == 0
+    assert "integral in src/kullback/divergences/kl.py" in capsys.readouterr().out
     assert main(["pairs", "--p", "Wishart"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2, "pairs of one event shape only"
 

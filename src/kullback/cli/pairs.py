@@ -25,7 +25,7 @@ def command(
     """Show which pairs of distributions are answered, and how.
 
     A table of all ordered pairs of families, p down and q across; with --p or --q, a line for each pair and where its
-    formula comes from.
+    formula comes from; with both, the function and its file.
     """
     del debug
     from kullback.diagnose import matrix
@@ -44,6 +44,9 @@ def command(
         for cell in chosen:
             source = cell.source if len(cell.source) <= room else f"{cell.source[: room - 1]}…"
             print(f"{f'{cell.p} ‖ {cell.q}':{width}}  {cell.method or 'no route':11}  {source}".rstrip())
+            if p and q and cell.function:
+                module, _, name = cell.function.rpartition(".")
+                print(f"{'':{width}}  {name} in src/{module.replace('.', '/')}.py")
     else:
         print(matrix.draw(chosen))
 

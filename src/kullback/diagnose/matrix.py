@@ -9,7 +9,6 @@ from typing import NamedTuple
 from torch.distributions import Distribution
 
 from kullback._core.errors import InputValueError, explain_problem
-from kullback.pairs import registry
 from kullback.pairs.families import examples
 from kullback.pairs.table import coverage
 
@@ -56,11 +55,9 @@ def cells(p: str | None = None, q: str | None = None) -> list[Cell]:
     found = []
     for name_p in wanted_p:
         for name_q in wanted_q:
-            (class_p, example_p), (class_q, example_q) = known[name_p], known[name_q]
-            if example_p.event_shape == example_q.event_shape:
+            if known[name_p][1].event_shape == known[name_q][1].event_shape:
                 pair = answered.get((name_p, name_q))
-                method, source = (pair.method, pair.source) if pair else ("", "")
-                found.append(Cell(name_p, name_q, method, source, _function(class_p, class_q, method)))
+                found.append(Cell(*pair) if pair else Cell(name_p, name_q, "", "", ""))
     return found
 
 
@@ -88,11 +85,6 @@ def _table(chosen: Sequence[Cell]) -> str:
         for number, p in zip(numbers, names, strict=True)
     ]
     return "\n".join(line.rstrip() for line in [*heads, *lines])
-
-
-def _function(p: type[Distribution], q: type[Distribution], method: str) -> str:
-    rule = registry.find(p, q) if method not in {"", "infinite"} else None
-    return "" if rule is None else f"{rule.formula.__module__}.{rule.formula.__qualname__}"
 
 
 def _chosen(name: str | None, known: dict[str, tuple[type[Distribution], Distribution]]) -> list[str]:

@@ -9,6 +9,7 @@ from torch.distributions import Distribution
 from kullback.pairs import registry
 from kullback.pairs.dispatch import kl_method
 from kullback.pairs.families import examples
+from kullback.pairs.registry import where_defined
 
 
 class Pair(NamedTuple):
@@ -19,12 +20,14 @@ class Pair(NamedTuple):
         q: Class name of q.
         method: "closed form", "integral", "series", "infinite", "user" or "torch".
         source: The formula or its origin, in a few words.
+        function: Full name of the function that computes it, module first; empty if none is needed.
     """
 
     p: str
     q: str
     method: str
     source: str
+    function: str = ""
 
 
 def coverage() -> list[Pair]:
@@ -36,12 +39,16 @@ def coverage() -> list[Pair]:
         >>> pairs = {(pair.p, pair.q): pair.method for pair in coverage()}
         >>> pairs["Normal", "Normal"], pairs["Normal", "Exponential"]
         ('closed form', 'infinite')
+        >>> [pair.function for pair in coverage() if (pair.p, pair.q) == ("Normal", "Laplace")]
+        ['kullback.pairs.closed.normal.kl_normal_laplace']
     """
     known = examples()
     answered = [_describe(p, q) for p in known.values() for q in known.values() if p.event_shape == q.event_shape]
     own = {(type(p), type(q)) for p in known.values() for q in known.values()}
     registered = {(r.p, r.q): r for r in [*registry.torch_rules(), *registry.rules()] if (r.p, r.q) not in own}
-    others = [Pair(r.p.__name__, r.q.__name__, r.method, r.source) for r in registered.values()]
+    others = [
+        Pair(r.p.__name__, r.q.__name__, r.method, r.source, where_defined(r.formula)) for r in registered.values()
+    ]
     return sorted([*(pair for pair in answered if pair is not None), *others])
 
 
@@ -50,5 +57,6 @@ def _describe(p: Distribution, q: Distribution) -> Pair | None:
     if method is None:
         return None
     rule = registry.find_for(p, q)
-    source = "p's support is not inside q's" if method == "infinite" or rule is None else rule.source
-    return Pair(type(p).__name__, type(q).__name__, method, source)
+    if method == "infinite" or rule is None:
+        return Pair(type(p).__name__, type(q).__name__, method, "p's support is not inside q's")
+    return Pair(type(p).__name__, type(q).__name__, method, rule.source, where_defined(rule.formula))
