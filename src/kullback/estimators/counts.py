@@ -7,9 +7,8 @@ With counts x_k of n and y_k of m in K categories:
     "dirichlet"        E[KL(p ‖ q)] for p ~ Dirichlet(x + a), q ~ Dirichlet(y + b)
                        = Σ (α_k/α₀)·[ψ(α_k+1) − ψ(α₀+1) − ψ(β_k) + ψ(β₀)],  α = x + a, β = y + b
 
-The prior of "dirichlet" is a mixture over a and b, weighted by what the counts say about them, unless `prior=` names
-one number. The mixture is what makes K ≫ n possible: a fixed prior there decides the answer (Nemenman, Shafee and
-Bialek 2002; Camaglia et al. 2024 for KL).
+Without `prior=` the posterior is that of `related_counts.py`, whose prior lets p and q resemble each other and learns
+its own strength: with more categories than counts a fixed prior decides the answer (Nemenman, Shafee, Bialek 2002).
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from kullback._core.errors import InputTypeError, InputValueError, ShapeError, e
 from kullback._core.validation import check_rows
 from kullback.estimators.estimate import Estimate, normal_quantile
 from kullback.estimators.inputs import seeded
+from kullback.estimators.related_counts import log_dirichlet, related_draws
 from kullback.tensors.views import Counts
 
 _MAX_GAMMAS = 4_000_000
-_CONCENTRATIONS = torch.logspace(-4, 3, 120, dtype=torch.float64)
 
 
 class Table(NamedTuple):
@@ -84,7 +83,12 @@ def counts_kl(
         if diagnostics["g_p_value"] > 1 - confidence:
             # The posterior of a positive number excludes 0; the test says whether the data do.
             low = 0.0
-        method = "Dirichlet posterior, " + ("prior mixture" if prior is None else f"prior {prior:g}")
+        if prior is None and warnings:
+            # Categories that a side never showed add what the prior says; to the z-estimator they add nothing.
+            reach = normal_quantile(confidence) * _influence_error(table, smoothed=False)
+            without = zhang_grabchak(table.x, table.y)
+            low, high = max(min(low, without - reach), 0.0), max(high, without + reach)
+        method = "Dirichlet posterior, " + ("related p and q" if prior is None else f"prior {prior:g}")
     else:
         value = _plug_in(table) if method == "plug-in" else zhang_grabchak(table.x, table.y)
         stderr = _influence_error(table, smoothed=method == "plug-in")
@@ -140,54 +144,38 @@ def _posterior(
     table: Table, confidence: float, random: np.random.Generator, prior: float | None
 ) -> tuple[float, float, float, float]:
     """Mean, standard deviation and quantiles of KL under the posterior."""
-    a, weight_a = _prior(table.x, table.smoothing_x, prior)
-    b, weight_b = _prior(table.y, table.smoothing_y, prior)
-    alpha, beta = table.x + a.unsqueeze(1), table.y + b.unsqueeze(1)
-    alpha_total, beta_total = alpha.sum(1, keepdim=True), beta.sum(1, keepdim=True)
-    share = alpha / alpha_total
-    negative_entropy = (share * (torch.digamma(alpha + 1) - torch.digamma(alpha_total + 1))).sum(1)
-    log_q = weight_b @ (torch.digamma(beta) - torch.digamma(beta_total))
-    value = float(weight_a @ negative_entropy - (weight_a @ share) @ log_q)
-    num_draws = int(min(max(_MAX_GAMMAS // len(table.x), 200), 2000))
-    chosen_a, chosen_b = (
-        np.asarray(values)[random.choice(len(values), num_draws, p=np.asarray(weights))]
-        for values, weights in ((a, weight_a), (b, weight_b))
-    )
-    draws = np.array([_draw_kl(table, *pair, random) for pair in zip(chosen_a, chosen_b, strict=True)])
+    a, b = _fixed_prior(prior, table.smoothing_x), _fixed_prior(prior, table.smoothing_y)
+    if a is None or b is None:
+        draws = related_draws(table.x.numpy(), table.y.numpy(), random)
+        value = float(draws.mean())
+    else:
+        value = _posterior_mean(table.x + a, table.y + b)
+        num_draws = int(min(max(_MAX_GAMMAS // len(table.x), 200), 2000))
+        draws = np.array([_draw_kl(table.x.numpy() + a, table.y.numpy() + b, random) for _ in range(num_draws)])
     low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
     return value, float(draws.std()), float(low), float(high)
 
 
-def _prior(counts: Tensor, smoothing: float, prior: float | None) -> tuple[Tensor, Tensor]:
-    """Concentrations and their posterior weights: one if the user chose it, else a mixture flat in the entropy."""
+def _fixed_prior(prior: float | None, smoothing: float) -> float | None:
+    """The counts per category that the user chose to add; None if the data are to choose."""
     chosen = prior if prior is not None else smoothing or None
-    if chosen is not None:
-        if not 0 < chosen < math.inf:
-            raise InputValueError(
-                explain_problem("A prior is a number of counts.", got=f"prior={chosen!r}", expected="> 0, such as 0.5")
-            )
-        return torch.tensor([chosen], dtype=torch.float64), torch.ones(1, dtype=torch.float64)
-    a, num = _CONCENTRATIONS, len(counts)
-    # The prior weight of log a is a·dE[H | a]/da, which spreads the entropy evenly over 0 … log K.
-    slope = num * torch.polygamma(1, num * a + 1) - torch.polygamma(1, a + 1)
-    seen, repeats = torch.unique(counts[counts > 0], return_counts=True)
-    evidence = torch.lgamma(num * a) - torch.lgamma(counts.sum() + num * a)
-    evidence = evidence + (torch.lgamma(seen + a.unsqueeze(1)) - torch.lgamma(a).unsqueeze(1)) @ repeats.double()
-    weight = torch.softmax(evidence + (a * slope).clamp_min(1e-300).log(), 0)
-    keep = weight > 1e-6 * weight.max()
-    return a[keep], weight[keep] / weight[keep].sum()
+    if chosen is not None and not 0 < chosen < math.inf:
+        raise InputValueError(
+            explain_problem("A prior is a number of counts.", got=f"prior={chosen!r}", expected="> 0, such as 0.5")
+        )
+    return chosen
 
 
-def _draw_kl(table: Table, a: float, b: float, random: np.random.Generator) -> float:
-    log_p, log_q = _log_dirichlet(table.x.numpy() + a, random), _log_dirichlet(table.y.numpy() + b, random)
+def _posterior_mean(alpha: Tensor, beta: Tensor) -> float:
+    share = _shares(alpha)
+    log_p = torch.digamma(alpha + 1) - torch.digamma(alpha.sum() + 1)
+    log_q = torch.digamma(beta) - torch.digamma(beta.sum())
+    return float((share * (log_p - log_q)).sum())
+
+
+def _draw_kl(alpha: np.ndarray, beta: np.ndarray, random: np.random.Generator) -> float:
+    log_p, log_q = log_dirichlet(alpha, random), log_dirichlet(beta, random)
     return max(float((np.exp(log_p) * (log_p - log_q)).sum()), 0.0)
-
-
-def _log_dirichlet(shape: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Logarithms of one draw. A gamma of shape a is one of shape a + 1 times U^(1/a), which underflows for small a."""
-    log_gamma = np.log(random.standard_gamma(shape + 1)) - random.standard_exponential(len(shape)) / shape
-    top = log_gamma.max()
-    return np.asarray(log_gamma - top - np.log(np.exp(log_gamma - top).sum()))
 
 
 def _diagnostics(table: Table) -> dict[str, float]:
