@@ -190,3 +190,14 @@ def test_bare_tensors_unknown_methods_and_options():
         estimate_kl(Samples(x), Samples(x), neighbours=3)
     with pytest.raises(kb.InputValueError, match="confidence"):
         estimate_kl(Samples(x), Samples(x), confidence=95)
+
+
+def test_the_interval_reaches_over_the_bias_of_neighbours():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(400, 8, generator=generator)
+    estimate = estimate_kl(
+        Samples(x), Samples(torch.randn(400, 8, generator=generator) + 0.35), method="nearest-neighbours"
+    )
+    bias = estimate.diagnostics["dimension_bias"]
+    assert bias < 0
+    assert estimate.high - estimate.value == pytest.approx(estimate.value - estimate.low - bias)

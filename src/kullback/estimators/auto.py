@@ -11,7 +11,7 @@ from torch.distributions import Distribution
 
 from kullback._core.errors import InputTypeError, InputValueError, explain_problem
 from kullback.estimators.chunks import is_chunked, over_chunks
-from kullback.estimators.counts import Table, counts_kl, counts_of_draws, table_of
+from kullback.estimators.counts import Table, counts_against_density, counts_kl, counts_of_draws, table_of
 from kullback.estimators.estimate import Estimate
 from kullback.estimators.inputs import matrix, two_sides
 from kullback.estimators.monte_carlo import estimate_by_draws
@@ -43,6 +43,7 @@ def estimate_kl(
     |---|---|---|
     | `Samples` of real numbers | `Samples` | `"nearest-neighbours"` in 1 and 2 dimensions, `"ratio"` above |
     | `Samples` of real numbers | a Distribution | `"nearest-neighbours"` |
+    | `Counts`, or `Samples` of integers | a discrete Distribution | `"zhang-grabchak"` |
     | `Counts`, or `Samples` of integers | the same | `"dirichlet"`, `"zhang-grabchak"`, `"plug-in"` |
     | a Distribution | a Distribution | `"exact"`, `"quasi-monte-carlo"`, `"monte-carlo"` |
 
@@ -57,7 +58,7 @@ def estimate_kl(
         confidence: Nominal coverage of the interval, between 0 and 1.
         generator: Seeds whatever is random. Without one the seed is fixed: the same call gives the same answer.
         **options: Of the method: `k` (nearest neighbours; a fixed number instead of an adaptive one), `prior`
-            (dirichlet; a number of counts per category instead of a mixture), `num_draws` (Monte Carlo).
+            (dirichlet; a number of counts per category instead of one that the data choose), `num_draws` (Monte Carlo).
 
     Raises:
         InputTypeError: (a TypeError) bare tensors, or two sides that cannot be compared.
@@ -86,6 +87,10 @@ def estimate_kl(
         return _of_counts(table_of(p, q), name, common, options)
     if isinstance(p, Samples) and isinstance(q, Samples):
         return _of_samples(p, q, name, common, options)
+    if isinstance(p, Samples | Counts) and isinstance(q, Distribution) and (isinstance(p, Counts) or _is_discrete(q)):
+        _check(name, ("zhang-grabchak",), options, ())
+        found = counts_against_density(p, q, confidence=float(confidence))
+        return _because(found, name, "counts against known probabilities")
     if isinstance(p, Samples) and isinstance(q, Distribution):
         _check(name, _FOR_ONE_SAMPLE, options, ("k",))
         found = neighbours_against_density(p, q, **common, **options)
@@ -97,6 +102,13 @@ def estimate_kl(
 
         return over_chunks(p, q, of_pair, float(confidence))  # type: ignore[arg-type]
     raise InputTypeError(_explain_types(p, q))
+
+
+def _is_discrete(q: Distribution) -> bool:
+    try:
+        return bool(getattr(q.support, "is_discrete", False))
+    except NotImplementedError:
+        return False
 
 
 def _of_counts(table: Table, name: str, common: dict[str, Any], options: dict[str, Any]) -> Estimate:
@@ -178,6 +190,6 @@ def _explain_types(p: object, q: object) -> str:
     return explain_problem(
         "estimate_kl() has no estimator for this pair.",
         got=f"{type(p).__name__} and {type(q).__name__}",
-        expected="Samples and Samples, Samples and a Distribution, Counts and Counts, or two Distributions",
+        expected="two Samples, two Counts, two Distributions, or Samples or Counts and then a Distribution",
         instead="kl(p, q) for Logits, LogProbs and Probs: their divergence is exact",
     )

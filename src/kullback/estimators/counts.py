@@ -19,13 +19,14 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.distributions import Distribution
 
 from kullback._core.errors import InputTypeError, InputValueError, ShapeError, explain_problem
 from kullback._core.validation import check_rows
 from kullback.estimators.estimate import Estimate, normal_quantile
-from kullback.estimators.inputs import seeded
+from kullback.estimators.inputs import log_density, matrix, seeded
 from kullback.estimators.related_counts import log_dirichlet, related_draws
-from kullback.tensors.views import Counts
+from kullback.tensors.views import Counts, Samples
 
 _MAX_GAMMAS = 4_000_000
 
@@ -116,6 +117,35 @@ def zhang_grabchak(x: Tensor, y: Tensor) -> float:
     x, y = x[seen], y[seen]
     terms = torch.digamma(m + 1) - torch.digamma(y + 1) - torch.digamma(n) + torch.digamma(x)
     return float((x / n * terms).sum())
+
+
+def counts_against_density(p: Samples | Counts, q: Distribution, *, confidence: float) -> Estimate:
+    """Counts of p against known probabilities: Σ (x_k/n)·[ψ(x_k) − ψ(n) − log q_k], error Var_p(log p/q)/n."""
+    if isinstance(p, Counts):
+        counts = table_of(p, p).x
+        values = torch.arange(len(counts))
+    else:
+        matrix(p, "p")
+        values, repeats = torch.unique(p.tensor.detach().cpu(), dim=0, return_counts=True)
+        counts = repeats.double()
+    seen = counts > 0
+    x, n, values = counts[seen], counts.sum(), values[seen]
+    log_q = log_density(q, Samples(values), values.double().reshape(len(values), -1))
+    value = float((x / n * (torch.digamma(x) - torch.digamma(n) - log_q)).sum())
+    log_ratio = (x / n).log() - log_q
+    variance = (x / n * (log_ratio - (x / n * log_ratio).sum()).square()).sum() / n
+    stderr = math.sqrt(float(variance))
+    reach = normal_quantile(confidence) * stderr
+    diagnostics, warnings = {"num_categories": len(x), "unseen_mass_p": float((x == 1).sum() / n)}, []
+    if diagnostics["unseen_mass_p"] > 0.1:
+        warnings.append(
+            f"About {diagnostics['unseen_mass_p']:.0%} of p's probability lies in values that its {n:.0f} draws do not "
+            "show: the estimate is too low, and its interval can miss."
+        )
+    ends = value - reach, value + reach
+    return Estimate(
+        value, stderr, *ends, "zhang-grabchak, q known", (round(float(n)),), confidence, diagnostics, warnings
+    )
 
 
 def _plug_in(table: Table) -> float:

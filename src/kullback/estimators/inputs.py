@@ -124,6 +124,33 @@ def inside_support(distribution: Distribution, x: Tensor) -> Tensor:
     return torch.ones((), dtype=torch.bool) if support is None else torch.as_tensor(support.check(x))
 
 
+def log_density(q: Distribution, p: Samples, x: Tensor) -> Tensor:
+    """Log q at the draws in float64; refuses shapes that do not fit."""
+    shapes = f"batch shape {tuple(q.batch_shape)}, event shape {tuple(q.event_shape)}"
+    if q.batch_shape != torch.Size() or len(q.event_shape) > 1 or x.shape[1] != max(math.prod(q.event_shape), 1):
+        raise ShapeError(
+            explain_problem(
+                "The draws do not fit the distribution.",
+                got=f"{p!r}; {type(q).__name__} of {shapes}",
+                expected="draws (n,) for an event shape (), (n, d) for (d,), and no batch",
+                instead="Independent(q, 1) if the batch is the coordinates of a draw",
+            )
+        )
+    points = x if q.event_shape else x[:, 0]
+    inside = inside_support(q, points)
+    if not bool(inside.all()):
+        row = int((~inside).nonzero()[0, 0])
+        raise InputValueError(
+            explain_problem(
+                f"{int((~inside).sum())} draws of p lie outside the support of q: KL(p || q) is infinite.",
+                got=f"row {row}: {x[row, :4].tolist()}",
+                expected=f"draws inside {q.support}",
+            )
+        )
+    with torch.no_grad():
+        return q.log_prob(points).to(torch.float64).reshape(-1)
+
+
 def scaled(draws: Draws) -> tuple[Tensor, Tensor]:
     """Columns in units of their pooled spread, the middle half or else the standard deviation: KL does not change."""
     pooled = torch.cat([draws.x, draws.y])

@@ -29,10 +29,10 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, MultivariateNormal
 
-from kullback._core.errors import InputValueError, ShapeError, explain_problem
+from kullback._core.errors import InputValueError, explain_problem
 from kullback._core.progress import follow
 from kullback.estimators.estimate import Estimate, normal_quantile
-from kullback.estimators.inputs import inside_support, matrix, note_ceiling, scaled, seeded, two_sides
+from kullback.estimators.inputs import log_density, matrix, note_ceiling, scaled, seeded, two_sides
 from kullback.estimators.neighbours import joint_balls, kth_distances, search
 from kullback.pairs import kl_divergence
 from kullback.tensors.views import Samples
@@ -113,33 +113,6 @@ def neighbours_against_density(
         )
     noted: Any = {"confidence": confidence, "diagnostics": diagnostics, "warnings": warnings}
     return _finish(terms, stderr, (len(x),), method="nearest neighbours, q known", **noted)
-
-
-def log_density(q: Distribution, p: Samples, x: Tensor) -> Tensor:
-    """Log q at the draws in float64; refuses shapes that do not fit."""
-    shapes = f"batch shape {tuple(q.batch_shape)}, event shape {tuple(q.event_shape)}"
-    if q.batch_shape != torch.Size() or len(q.event_shape) > 1 or x.shape[1] != max(math.prod(q.event_shape), 1):
-        raise ShapeError(
-            explain_problem(
-                "The draws do not fit the distribution.",
-                got=f"{p!r}; {type(q).__name__} of {shapes}",
-                expected="draws (n,) for an event shape (), (n, d) for (d,), and no batch",
-                instead="Independent(q, 1) if the batch is the coordinates of a draw",
-            )
-        )
-    points = x if q.event_shape else x[:, 0]
-    inside = inside_support(q, points)
-    if not bool(inside.all()):
-        row = int((~inside).nonzero()[0, 0])
-        raise InputValueError(
-            explain_problem(
-                f"{int((~inside).sum())} draws of p lie outside the support of q: KL(p || q) is infinite.",
-                got=f"row {row}: {x[row, :4].tolist()}",
-                expected=f"draws inside {q.support}",
-            )
-        )
-    with torch.no_grad():
-        return q.log_prob(points).to(torch.float64).reshape(-1)
 
 
 def adaptive_terms(x: Tensor, y: Tensor) -> Tensor:

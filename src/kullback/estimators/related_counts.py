@@ -23,7 +23,7 @@ Array = np.ndarray
 
 _NUM_STEPS = 900
 _WARM_UP_SHARE = 0.25
-_MAX_WORK = 30_000_000  # steps times categories; above, fewer steps
+_MAX_WORK = 3_000_000  # steps times categories; above, fewer steps
 _MIN_STEPS = 160
 _A, _C, _B = 0, 1, 2
 _LOG_RANGES = ((-14.0, 7.0), (-5.0, 18.0), (-9.0, 7.0))
