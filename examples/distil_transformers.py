@@ -4,10 +4,12 @@ Run: python examples/distil_transformers.py [STEPS]
 
 Both models are initialised at random, so nothing is downloaded. With `accelerate` installed the first part runs in the
 `Trainer` of transformers, whose `compute_loss` is all that changes; without it, in a plain loop with the same loss.
+With `trl` installed a third part trains with the loss of its GKD trainer and with ours in its place.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 import tempfile
@@ -16,7 +18,7 @@ from typing import Any
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
 
-from kullback.losses import DistillationLoss, linear_distillation
+from kullback.losses import DistillationLoss, distillation, linear_distillation
 
 VOCABULARY, LENGTH, BATCH = 512, 16, 8
 
@@ -59,6 +61,10 @@ class DistillationTrainer(Trainer):  # type: ignore[misc]
         super().__init__(**options)
         self.teacher, self.criterion = teacher.eval(), DistillationLoss("forward")
 
+    def _get_train_sampler(self, *_: Any) -> Any:
+        """The batches in their order, so that all parts of this example see the same ones."""
+        return torch.utils.data.SequentialSampler(self.train_dataset)
+
     def compute_loss(self, model: Any, inputs: Any, return_outputs: bool = False, **_: Any) -> Any:
         """Called by `Trainer` at each step."""
         loss = logits_loss(model, self.teacher, inputs, self.criterion)
@@ -77,6 +83,9 @@ def train_from_logits(student: Any, teacher: Any, steps: int) -> list[float]:
             max_steps=steps,
             per_device_train_batch_size=BATCH,
             learning_rate=1e-2,
+            lr_scheduler_type="constant",
+            weight_decay=1e-2,  # the default of torch.optim.AdamW
+            max_grad_norm=0.0,
             logging_steps=1,
             report_to=[],
             save_strategy="no",
@@ -105,6 +114,24 @@ def train_without_logits(student: Any, teacher: Any, steps: int) -> list[float]:
     return plain_loop(student, loss, steps)
 
 
+def train_gkd(student: Any, teacher: Any, steps: int, *, ours: bool) -> list[float]:
+    """GKD's divergence at temperature 2, by the static method of TRL's trainer or by `distillation`."""
+    gkd = importlib.import_module("trl.experimental.gkd").GKDTrainer.generalized_jsd_loss
+
+    def loss(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        with torch.no_grad():
+            teacher_logits = teacher(**inputs).logits
+        logits = student(**inputs).logits
+        if ours:
+            mask = inputs["attention_mask"].bool()
+            return distillation(logits, teacher_logits, divergence="gkd", beta=0.3, temperature=2.0, mask=mask)
+        labels = torch.where(inputs["attention_mask"].bool(), inputs["input_ids"], -100)
+        found: torch.Tensor = gkd(logits, teacher_logits, labels=labels, beta=0.3, temperature=2.0)
+        return found
+
+    return plain_loop(student, loss, steps)
+
+
 def plain_loop(student: Any, loss_of: Any, steps: int) -> list[float]:
     """The loss at every step of AdamW."""
     optimizer = torch.optim.AdamW(student.parameters(), lr=1e-2)
@@ -124,8 +151,12 @@ def main(steps: int) -> None:
     teacher = make_model(width=64, seed=1)
     from_logits = train_from_logits(make_model(width=32, seed=2), teacher, steps)
     without_logits = train_without_logits(make_model(width=32, seed=2), teacher, steps)
-    for name, losses in (("from logits", from_logits), ("without logits", without_logits)):
-        print(f"{name:15} KL in nats, first step {losses[0]:.4f}, last step {losses[-1]:.4f}")
+    curves = {"from logits": from_logits, "without logits": without_logits}
+    if importlib.util.find_spec("trl") is not None:
+        curves["GKD of TRL"] = train_gkd(make_model(width=32, seed=2), teacher, steps, ours=False)
+        curves["GKD, ours"] = train_gkd(make_model(width=32, seed=2), teacher, steps, ours=True)
+    for name, losses in curves.items():
+        print(f"{name:15} nats, first step {losses[0]:.4f}, last step {losses[-1]:.4f}")
 
 
 if __name__ == "__main__":

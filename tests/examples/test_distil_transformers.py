@@ -18,10 +18,10 @@ def test_both_losses_learn_the_same():
         [sys.executable, str(EXAMPLE), "10"], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    curves = [line.split("KL in nats")[1] for line in done.stdout.splitlines() if "KL in nats" in line]
-    first, last = (
-        [float(curve.split(name)[1].split(",")[0]) for curve in curves] for name in ("first step", "last step")
-    )
-    assert first[0] == pytest.approx(first[1], rel=1e-3)
-    assert last[0] < 0.9 * first[0]
-    assert last[1] < 0.9 * first[1]
+    curves = [line.split("nats, first step ")[1] for line in done.stdout.splitlines() if "nats, first step" in line]
+    ends = [[float(number) for number in curve.split(", last step ")] for curve in curves]
+    # Of transformers' Trainer, of a loop without logits; and of TRL's GKD loss and ours, where trl is installed.
+    assert len(ends) in (2, 4)
+    for one, other in zip(ends[::2], ends[1::2], strict=True):
+        assert one == pytest.approx(other, rel=2e-3)
+        assert one[1] < 0.9 * one[0]

@@ -156,3 +156,23 @@ def test_alignment():
     mask[:, -2:] = False
     assert check_log_prob_alignment(own, padded, mask=mask)
     assert not check_log_prob_alignment(own, padded, mask=~mask & mask)
+
+
+@pytest.mark.parametrize("shift", [-7, -1, 1, 2, 30])
+def test_alignment_finds_a_shift_of_any_size(shift):
+    generator = torch.Generator().manual_seed(3)
+    own = -torch.rand(4, 80, generator=generator)
+    mask = torch.ones(4, 80, dtype=torch.bool)
+    mask[0, 70:] = False
+    side, size = "later" if shift > 0 else "earlier", "one token" if abs(shift) == 1 else f"{abs(shift)} tokens"
+    report = check_log_prob_alignment(own, own.roll(-shift, -1) + 1e-6, mask=mask)
+    assert report.findings == [f"shifted labels: log_prob stands {size} {side} than other_log_prob"]
+
+
+def test_alignment_finds_padding_on_the_other_side():
+    generator = torch.Generator().manual_seed(4)
+    own = -torch.rand(3, 40, generator=generator)
+    other = torch.stack([row.roll(-pad) for row, pad in zip(own, (0, 5, 12), strict=True)])
+    assert "0 to 12 tokens later" in str(check_log_prob_alignment(own, other))
+    unrelated = check_log_prob_alignment(own, -torch.rand(3, 40, generator=generator))
+    assert "another model" in str(unrelated)

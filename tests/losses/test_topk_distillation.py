@@ -243,3 +243,32 @@ def test_a_student_that_is_nan_is_refused_unless_masked_with_whatever_the_teache
     assert found.tolist() == [expected.item(), 0.0]
     with pytest.raises(InputValueError, match="student_logits"):
         topk_distillation(student, stored.log_probs, stored.ids, tail=tail)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("temperature", -1.0), ("temperature", math.nan), ("vocabulary", 0), ("k", -1), ("k", 10**30), ("parts", 10**30)],
+)
+def test_numbers_in_the_index_are_checked(tmp_path, name, value):
+    folder = tmp_path / "teacher"
+    with TeacherWriter(folder, vocabulary=20) as writer:
+        writer.write(topk_teacher(logits(3, 20)[0], 4))
+    index = json.loads((folder / "teacher.json").read_text())
+    if name == "parts":
+        index["parts"][0]["tokens"] = index["parts"][0]["sequences"] = value
+    else:
+        index[name] = value
+    (folder / "teacher.json").write_text(json.dumps(index))
+    with pytest.raises(InputValueError, match="damaged"):
+        TeacherReader(folder)
+
+
+def test_stored_values_are_logarithms_of_probabilities(tmp_path):
+    stored = topk_teacher(logits(3, 20)[0], 4)
+    for number, bad in enumerate(
+        (stored._replace(log_tail=stored.log_tail * math.nan), stored._replace(log_tail=-stored.log_tail))
+    ):
+        with TeacherWriter(tmp_path / str(number), vocabulary=20) as writer:
+            writer.write(bad)
+        with pytest.raises(InputValueError, match="log_tail above 0 or NaN"):
+            TeacherReader(tmp_path / str(number))[0]

@@ -9,6 +9,9 @@ from torch import Tensor
 
 from kullback.losses.arguments import check_no_nan, check_rows_options, check_same_shape, check_tensor
 
+_MAX_SHIFT = 64  # tokens along time that are tried
+_SHIFT_ERROR = 0.01  # a shift explains the differences where it leaves less of their mean square
+
 
 @dataclass(frozen=True)
 class AlignmentReport:
@@ -94,16 +97,9 @@ def check_log_prob_alignment(
 def _causes(own: Tensor, other: Tensor, keep: Tensor, temperature: float | None, tolerance: float) -> list[str]:
     found = []
     size = (own - other).abs()
-    rms = float((size[keep] ** 2).mean().sqrt())
     if temperature is not None and abs(temperature - 1) > 0.01:
         found.append(f"temperature: other_log_prob fits a temperature of {temperature:.4g}; divide the logits by it")
-    for shift in (1, -1):
-        if own.dim() and own.shape[-1] > 2:
-            a, b = (own[..., 1:], other[..., :-1]) if shift == 1 else (own[..., :-1], other[..., 1:])
-            both = keep[..., 1:] & keep[..., :-1]
-            if bool(both.any()) and float(((a - b)[both] ** 2).mean().sqrt()) < 0.1 * rms:
-                side = "later" if shift == 1 else "earlier"
-                found.append(f"shifted labels: log_prob stands one token {side} than other_log_prob")
+    found += _shift(own, other, keep)
     for name, x, y in (("other_log_prob", other, own), ("log_prob", own, other)):
         empty = keep & (x == 0) & (y < -tolerance)
         if bool(empty.any()):
@@ -113,6 +109,41 @@ def _causes(own: Tensor, other: Tensor, keep: Tensor, temperature: float | None,
     if not found and bool((size <= drift)[keep].all()):
         found.append("precision: differences of rounding size; compute both sides in float32")
     return found or ["another model, tokenizer or prompt: the differences follow no known pattern"]
+
+
+def _shift(own: Tensor, other: Tensor, keep: Tensor) -> list[str]:
+    """Whether a shift along time explains the differences: one for all sequences, or one for each."""
+    if own.dim() == 0 or own.shape[-1] < 3:
+        return []
+    own, other, keep = (t.reshape(-1, t.shape[-1]) for t in (own, other, keep))
+    largest = min(_MAX_SHIFT, own.shape[-1] - 2)
+    shifts = [0, *(sign * size for size in range(1, largest + 1) for sign in (1, -1))]
+    squares, counts = (torch.stack(found) for found in zip(*(_fit(own, other, keep, s) for s in shifts), strict=True))
+    # Few tokens fit some shift by chance: a shift counts where at least half of the tokens overlap.
+    enough = counts * 2 >= counts[:1]
+    total = torch.where(enough.all(1), squares.sum(1) / counts.sum(1).clamp_min(1), torch.inf)
+    best = int(total[1:].argmin()) + 1
+    if total[best] < _SHIFT_ERROR * total[0]:
+        tokens, side = abs(shifts[best]), "later" if shifts[best] > 0 else "earlier"
+        name = "one token" if tokens == 1 else f"{tokens} tokens"
+        return [f"shifted labels: log_prob stands {name} {side} than other_log_prob"]
+    rows = counts[0] > 0
+    each = torch.where(enough, squares / counts.clamp_min(1), torch.inf)[:, rows]
+    places = each.argmin(0)
+    if bool((each.amin(0) <= _SHIFT_ERROR * total[0]).all()) and bool((places > 0).any()):
+        found = sorted(shifts[place] for place in places.tolist())
+        where = f"{found[0]} to {found[-1]} tokens later than other_log_prob, not the same in all sequences"
+        return [f"padding: log_prob stands {where}, as where one side pads on the left and the other on the right"]
+    return []
+
+
+def _fit(own: Tensor, other: Tensor, keep: Tensor, shift: int) -> tuple[Tensor, Tensor]:
+    """The sum of squared differences and the number of tokens of every sequence, with `own` moved back by `shift`."""
+    time = own.shape[-1]
+    late, early = slice(max(shift, 0), time + min(shift, 0)), slice(max(-shift, 0), time + min(-shift, 0))
+    both = keep[:, late] & keep[:, early]
+    difference = torch.where(both, own[:, late] - other[:, early], 0.0)
+    return (difference**2).nan_to_num(torch.inf).sum(-1), both.sum(-1)
 
 
 def _best_temperature(logits: Tensor, tokens: Tensor, other: Tensor, keep: Tensor) -> float:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +30,8 @@ from kullback.losses.sparse_distillation import SparseTeacher
 
 FORMAT, VERSION = "kullback-teacher", 1
 _INDEX = "teacher.json"
+_MAX_CLASSES = (1 << 31) - 1  # ids are int32
+_MAX_LOG_PROB = 1e-3
 _TENSORS = {"ids": torch.int32, "log_probs": (torch.float16, torch.float32), "log_tail": torch.float32}
 
 
@@ -239,6 +242,10 @@ class TeacherReader:
             self._refuse(f"ids of shape {tuple(ids.shape)}", f"(tokens, {self.info.k})")
         if ids.numel() and not -1 <= int(ids.min()) <= int(ids.max()) < self.info.vocabulary:
             self._refuse(f"ids from {int(ids.min())} to {int(ids.max())}", f"-1 to {self.info.vocabulary - 1}")
+        for name in ("log_probs", "log_tail"):
+            # NaN fails the comparison too; half precision rounds a probability of 1 up by less than this.
+            if not bool((tensors[name] <= _MAX_LOG_PROB).all()):
+                self._refuse(f"{name} above 0 or NaN", "logarithms of probabilities")
         return SparseTeacher(tensors["log_probs"].float(), ids, tensors["log_tail"].float())
 
     def _read_index(self) -> dict[str, Any]:
@@ -264,17 +271,26 @@ class TeacherReader:
         for name, kind in kinds.items():
             if not isinstance(index.get(name), kind) or isinstance(index.get(name), bool):
                 self._refuse(f"{name}={index.get(name)!r} in the index", f"a {name}")
-        parts = index.get("parts")
+        for name, low, high in (("vocabulary", 1, _MAX_CLASSES), ("k", 0, _MAX_CLASSES)):
+            if not low <= index[name] <= high:
+                self._refuse(f"{name}={index[name]!r} in the index", f"{low} to {high}")
+        if not 0 < index["temperature"] < math.inf:
+            self._refuse(f"temperature={index['temperature']!r} in the index", "a finite number above 0")
+        self._check_parts(index.get("parts"))
+        found: dict[str, Any] = index
+        return found
+
+    def _check_parts(self, parts: Any) -> None:
         if not isinstance(parts, list):
             self._refuse("an index without parts", "a list of parts")
         for part in parts:
             whole = isinstance(part, dict) and all(isinstance(part.get(n), int) for n in ("sequences", "tokens"))
             if not whole or not all(isinstance(part.get(n), str) for n in ("file", "sha256")):
                 self._refuse(f"a part {part!r}", "file, sequences, tokens and sha256")
+            if not all(0 <= part[n] < 1 << 62 for n in ("sequences", "tokens")):
+                self._refuse(f"{part['sequences']} sequences, {part['tokens']} tokens in a part", "numbers of them")
             if Path(part["file"]).name != part["file"]:
                 self._refuse(f"a part in {part['file']!r}", "the name of a file in this folder")
-        found: dict[str, Any] = index
-        return found
 
     def _check_file(self, part: dict[str, Any], *, verify: bool) -> None:
         path = self.folder / part["file"]
