@@ -210,6 +210,12 @@ def test_tables_safetensors_and_samples_beside_a_distribution(tmp_path, capsys):
     x = save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=500))
     assert main(["explain", x, "Normal(0, 1)", "--as", "samples"]) == 0
     assert "KL(p ‖ q) ≈" in capsys.readouterr().out
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    argv = [sys.executable, "-m", "kullback", "explain", x, "Normal(0, 1)", "--as", "samples"]
+    done = subprocess.run(argv, check=True, capture_output=True, env=environment, text=True)
+    assert done.stdout.startswith("KL(p || q) ~ ")
+    assert " +- " in done.stdout.splitlines()[0]
+    assert "?" not in done.stdout
     assert main(["explain", "Normal(0, 1)", x, "--as", "samples", "--fail-above", "5"]) == 0
 
 

@@ -32,7 +32,19 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 
 # What stands in for a character that a terminal cannot write.
 _PLAIN = str.maketrans("−–×·✗█│─└▏▎▍▌▋▊▉≈¹", "--x*x#|-+|||||||~1") | str.maketrans(
-    {"‖": "||", "…": "...", "→": "->", "≤": "<=", "≥": ">=", "½": "1/2", "²": "^2", "⁻": "^-", "ˣ": "^x", "√": "sqrt"}
+    {
+        "‖": "||",
+        "±": "+-",
+        "…": "...",
+        "→": "->",
+        "≤": "<=",
+        "≥": ">=",
+        "½": "1/2",
+        "²": "^2",
+        "⁻": "^-",
+        "ˣ": "^x",
+        "√": "sqrt",
+    }
     | {"∞": "inf", "∫": "integral ", "Σ": "sum ", "σ": "sigma", "μ": "mu", "Δ": "delta ", "φ": "phi", "λ": "lambda"}
 )
 
