@@ -35,7 +35,8 @@ _LARGEST_RATIO, _LARGEST_EXPONENT = 1e20, 300.0
 _WIDE = 30.0
 # A log-ratio below this is one of nothing to something.
 _NOTHING = -1e290
-_INFINITE = 1e100
+# Log-ratios are cut off, so that a larger logarithm of S is an S without bound.
+_INFINITE = 1e18
 
 
 def renyi(p: Reading, q: Reading, alpha: float) -> tuple[Tensor, Tensor]:
@@ -84,7 +85,7 @@ def _log_power(p: Reading, q: Reading, a: float) -> tuple[Tensor, Tensor]:
     log_sum = torch.logaddexp(*(torch.where(nothing, 0.0, log) for log in logs))
     relative = torch.exp((torch.logaddexp(*errors) - log_sum.detach()).clamp_max(_LARGEST_EXPONENT))
     # What is larger than any number of use, and nobody sees how it ends, diverges.
-    infinite = nothing | ((a * log_sum.detach() > 0) & relative.isinf()) | ~(log_sum.abs() < _INFINITE)
+    infinite = nothing | ((a * log_sum.detach() > 0) & (relative.isinf() | ~(log_sum.detach() < _INFINITE)))
     value = torch.where(infinite, math.inf, torch.where(infinite, 0.0, log_sum) / a)
     return value, torch.where(infinite, 0.0, relative / abs(a))
 
