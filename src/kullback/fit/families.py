@@ -6,7 +6,6 @@ A family is written as a class, a name or a `Family`, which adds fixed parameter
 from __future__ import annotations
 
 import difflib
-import inspect
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -20,51 +19,9 @@ from torch import Tensor
 from torch.distributions import Distribution, constraints
 
 from kullback._core.errors import InputTypeError, InputValueError, explain_problem
+from kullback.fit.parameter_kinds import PARAMETERS, kinds_of_class
 from kullback.fit.real_numbers import from_real, real_shape, to_real
 
-# Free parameters and the kind of each; parameters that a fit cannot choose (sizes and numbers of trials) are "fixed".
-_PARAMETERS: dict[str, dict[str, str]] = {
-    "Bernoulli": {"probs": "unit"},
-    "Beta": {"concentration1": "positive", "concentration0": "positive"},
-    "Binomial": {"total_count": "fixed", "probs": "unit"},
-    "Categorical": {"probs": "simplex"},
-    "Cauchy": {"loc": "real", "scale": "positive"},
-    "Chi2": {"df": "positive"},
-    "ContinuousBernoulli": {"probs": "unit"},
-    "DiagonalNormal": {"loc": "vector", "scale": "positive_vector"},
-    "Dirichlet": {"concentration": "positive_vector"},
-    "Exponential": {"rate": "positive"},
-    "FisherSnedecor": {"df1": "positive", "df2": "positive"},
-    "Gamma": {"concentration": "positive", "rate": "positive"},
-    "GeneralizedPareto": {"loc": "real", "scale": "positive", "concentration": "real"},
-    "Geometric": {"probs": "unit"},
-    "Gumbel": {"loc": "real", "scale": "positive"},
-    "HalfCauchy": {"scale": "positive"},
-    "HalfNormal": {"scale": "positive"},
-    "InverseGamma": {"concentration": "positive", "rate": "positive"},
-    "Kumaraswamy": {"concentration1": "positive", "concentration0": "positive"},
-    "LKJCholesky": {"dim": "fixed", "concentration": "positive"},
-    "Laplace": {"loc": "real", "scale": "positive"},
-    "LogNormal": {"loc": "real", "scale": "positive"},
-    "LogisticNormal": {"loc": "vector", "scale": "positive_vector"},
-    "LowRankMultivariateNormal": {"loc": "vector", "cov_factor": "factor", "cov_diag": "positive_vector"},
-    "Multinomial": {"total_count": "fixed", "probs": "simplex"},
-    "MultivariateNormal": {"loc": "vector", "scale_tril": "cholesky"},
-    "NegativeBinomial": {"total_count": "positive", "probs": "unit"},
-    "Normal": {"loc": "real", "scale": "positive"},
-    "OneHotCategorical": {"probs": "simplex"},
-    "OneHotCategoricalStraightThrough": {"probs": "simplex"},
-    "Pareto": {"scale": "positive", "alpha": "positive"},
-    "Poisson": {"rate": "positive"},
-    "RelaxedBernoulli": {"temperature": "positive", "probs": "unit"},
-    "RelaxedOneHotCategorical": {"temperature": "positive", "probs": "simplex"},
-    "StudentT": {"df": "positive", "loc": "real", "scale": "positive"},
-    "Uniform": {"low": "real", "high": "after_low"},
-    "VonMises": {"loc": "real", "concentration": "positive"},
-    "Weibull": {"scale": "positive", "concentration": "positive"},
-    "Wishart": {"df": "above", "scale_tril": "cholesky"},
-}
-# A Student t with infinitely many degrees of freedom is normal, a negative binomial with infinite count a Poisson.
 _MAY_BE_INFINITE = {
     "StudentT": ("df",),
     "NegativeBinomial": ("total_count",),
@@ -150,9 +107,9 @@ class Family:
 
     def kinds(self, *, whole: bool = False) -> dict[str, str]:
         """The parameters that are chosen by a fit, and the kind of each; with `whole`, also the fixed ones."""
-        found = _PARAMETERS.get(self.name) if self.is_torch_family() else None
+        found = PARAMETERS.get(self.name) if self.is_torch_family() else None
         if found is None:
-            found = _kinds_of_class(self.base)  # type: ignore[arg-type]
+            found = kinds_of_class(self.base)  # type: ignore[arg-type]
         if whole:
             return dict(found)
         return {name: kind for name, kind in found.items() if kind != "fixed" and name not in self.fixed}
@@ -327,7 +284,7 @@ def as_family(family: object) -> Family:
 
 def family_names() -> list[str]:
     """The names of all families that this torch has, and "DiagonalNormal"."""
-    return [name for name in _PARAMETERS if hasattr(td, name) or name == "DiagonalNormal"]
+    return [name for name in PARAMETERS if hasattr(td, name) or name == "DiagonalNormal"]
 
 
 def _free_kinds(family: Family) -> dict[str, str]:
@@ -367,41 +324,3 @@ def _parse_name(text: str) -> tuple[str, int]:
             )
         )
     return known[name.lower()], int(match.group(2) or 0)
-
-
-def _kinds_of_class(cls: type[Distribution]) -> dict[str, str]:
-    """Free parameters of a class that this file does not list, from its constructor and `arg_constraints`."""
-    known: Any = getattr(cls, "arg_constraints", {})  # a property of some classes
-    known = known if isinstance(known, Mapping) else {}
-    arguments = inspect.signature(cls.__init__).parameters
-    kinds: dict[str, str] = {}
-    for name in arguments:
-        if name not in known or (name == "logits" and "probs" in kinds):
-            continue
-        kinds[name] = _kind_of_constraint(known[name])
-    if not kinds:
-        raise InputValueError(
-            explain_problem(
-                f"{cls.__name__} does not say what its parameters are.",
-                expected="a class whose arg_constraints name the arguments of its constructor",
-                instead=f"{cls.__name__}.arg_constraints = {{'loc': constraints.real, 'scale': constraints.positive}}",
-            )
-        )
-    return kinds
-
-
-def _kind_of_constraint(constraint: Any) -> str:
-    bound = getattr(constraint, "lower_bound", None)
-    if constraint is constraints.real:
-        return "real"
-    if bound == 0 and not hasattr(constraint, "upper_bound"):
-        return "positive"
-    if constraint is constraints.unit_interval:
-        return "unit"
-    if constraint is constraints.simplex:
-        return "simplex"
-    if constraint is constraints.real_vector:
-        return "vector"
-    if constraint is constraints.lower_cholesky:
-        return "cholesky"
-    return "fixed"
