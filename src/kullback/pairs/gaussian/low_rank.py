@@ -20,22 +20,24 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.distributions import LowRankMultivariateNormal
+from torch.distributions import LowRankMultivariateNormal, MultivariateNormal
 
 from kullback._core.gauss_legendre import gauss_legendre
 from kullback._core.shapes import joint_shape
-from kullback.pairs.gaussian.multivariate_normal import kl_gaussian_gaussian
-from kullback.pairs.gaussian.relative_factor import NEAR, same_rank
+from kullback.pairs.gaussian.multivariate_normal import SOURCE, kl_gaussian_gaussian
+from kullback.pairs.gaussian.relative_factor import NEAR, lower_factor, same_rank
 from kullback.pairs.parameters import read, working
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
-from kullback.pairs.visible import surely
+from kullback.pairs.visible import hidden, surely
 from kullback.special import log1pmx
 
 _RULE = gauss_legendre(8)
 # Scales below this are not divided out of V.
 _TINY = 1e-30
 _NOT_NORMAL = 100.0
+# A divergence above this share of what it is the difference of has lost two digits at most.
+_LARGE_SHARE = 0.01
 
 
 class _Change(NamedTuple):
@@ -94,6 +96,28 @@ def kl_low_rank_low_rank(p: LowRankMultivariateNormal, q: LowRankMultivariateNor
     value: Tensor = 0.5 * (_matrix_part(change, log_det) + shift.square().sum((-2, -1)))
     # What rounding left below 0 is taken off without its derivative.
     return value - value.detach().clamp_max(0.0)
+
+
+@register(MultivariateNormal, LowRankMultivariateNormal, source=f"{SOURCE}; apart by the capacitance matrix of q")
+def kl_gaussian_low_rank(p: MultivariateNormal, q: LowRankMultivariateNormal) -> Tensor:
+    """In O(n²k) by Woodbury's identity where little of it cancels, else by the factors of both."""
+    lower, (loc_p,), factor = lower_factor(p).tril(), read(p, "loc"), working(q._unbroadcasted_cov_factor)
+    loc_q, diagonal_q = read(q, "loc", "_unbroadcasted_cov_diag")
+    if hidden() or factor.shape[-1] >= factor.shape[-2]:
+        return kl_gaussian_gaussian(p, q)
+    scale = diagonal_q.sqrt().unsqueeze(-1)
+    a, x, y = factor / scale, lower / scale, (loc_p - loc_q).unsqueeze(-1) / scale
+    capacitance = torch.linalg.cholesky(_eye(a.shape[-1], a) + a.mT @ a)
+    outer = torch.linalg.solve_triangular(capacitance, a.mT, upper=False)
+
+    def squared(z: Tensor) -> Tensor:
+        inside: Tensor = (outer @ z).square().sum((-2, -1))
+        return z.square().sum((-2, -1)) - inside
+
+    log_det = _log_det(lower) - _log_det(capacitance) - scale.log().sum((-2, -1))
+    value: Tensor = 0.5 * (squared(x) - x.shape[-1] + squared(y)) - log_det
+    cancelled = value < _LARGE_SHARE * (x.square().sum((-2, -1)) + x.shape[-1])
+    return torch.where(cancelled, kl_gaussian_gaussian(p, q), value) if bool(cancelled.any()) else value
 
 
 def _matrix_part(c: _Change, log_det: Tensor) -> Tensor:

@@ -31,7 +31,6 @@ Gaussian = MultivariateNormal | LowRankMultivariateNormal
 SOURCE = "½[tr(Σ_q⁻¹Σ_p) − d − log det(Σ_q⁻¹Σ_p) + ‖L_q⁻¹Δμ‖²] from W = L_q⁻¹(L_p − L_q)"
 
 
-@register(MultivariateNormal, LowRankMultivariateNormal, source=SOURCE)
 @register(LowRankMultivariateNormal, MultivariateNormal, source=SOURCE)
 @register(MultivariateNormal, MultivariateNormal, source=SOURCE)
 def kl_gaussian_gaussian(p: Gaussian, q: Gaussian) -> Tensor:
