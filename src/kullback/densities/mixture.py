@@ -7,6 +7,7 @@ coordinate, so a mixture needs a log-density, marks and tails only.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
@@ -33,11 +34,18 @@ def read_mixture(mixture: MixtureSameFamily, shape: torch.Size, read: Read) -> R
     if parts.event_shape:
         return None
     inner = read(parts, torch.Size([*shape, parts.batch_shape[-1]]))
-    if inner is None or inner.components:
+    if inner is None or (inner.components and not isinstance(parts, MixtureSameFamily)):
         return None
     count = parts.batch_shape[-1]
-    log_weights = flat_weights(chooser, shape, count)
-    columns = [column for t in inner.parameters for column in t.reshape(-1, count).unbind(-1)]
+    log_weights = list(flat_weights(chooser, shape, count))
+    columns = [list(t.reshape(-1, count).unbind(-1)) for t in inner.parameters]
+    if inner.components and inner.component is not None:
+        # A mixture of mixtures is the mixture of all their components, each with the product of its weights.
+        parts_of_each, plain = inner.components, inner.component(inner.parameters, 0)
+        every = [(i, j) for i in range(count) for j in range(parts_of_each)]
+        log_weights = [log_weights[i] + columns[j][i] for i, j in every]
+        columns = [[columns[parts_of_each * (1 + a) + j][i] for i, j in every] for a in range(len(plain.parameters))]
+        inner, count = plain, count * parts_of_each
     size = len(inner.parameters)
     make = inner.make
 
@@ -49,7 +57,7 @@ def read_mixture(mixture: MixtureSameFamily, shape: torch.Size, read: Read) -> R
         return mixture_density(parameters[:count], densities)
 
     return inner._replace(
-        parameters=(*log_weights, *columns),
+        parameters=(*log_weights, *itertools.chain(*columns)),
         make=make_mixture,
         components=count,
         component=component,
