@@ -25,6 +25,7 @@ SHARED = {
 BESIDE = {
     ("Dirichlet", "LogisticNormal"): "stick_breaking",
     ("LowRankMultivariateNormal", "LowRankMultivariateNormal"): "low_rank",
+    ("MultivariateNormal", "LowRankMultivariateNormal"): "low_rank",
 }
 # Infinite whatever the parameters; nothing to compute.
 INFINITE = {(p.__name__, q.__name__) for p, q in infinite._PAIRS}
