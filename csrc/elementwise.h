@@ -6,7 +6,6 @@
 #include "abi.h"
 #include "pairs/call.h"
 #include "pairs/dirichlet_call.h"
-#include "pairs/program.h"
 #include "rows/call.h"
 
 namespace kullback {
@@ -33,7 +32,6 @@ struct InstructionSet {
     const RowKernels* rows;
     const PairFunction* pairs;
     const int32_t* pair_count;
-    const ProgramKernels* programs;
     const DirichletKernels* dirichlet;
 };
 

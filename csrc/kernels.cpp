@@ -181,10 +181,9 @@ constexpr ElementwiseFunction kFunctions[] = {
 extern const RowKernels kRows;
 extern const PairFunction kPairs[];
 extern const int32_t kPairCount;
-extern const ProgramKernels kPrograms;
 extern const DirichletKernels kDirichlet;
 extern const InstructionSet kSet;
 const InstructionSet kSet = {KULLBACK_TEXT(KULLBACK_SET), kFunctions, int32_t(sizeof(kFunctions) / sizeof(kFunctions[0])),
-                             &kRows, kPairs, &kPairCount, &kPrograms, &kDirichlet};
+                             &kRows, kPairs, &kPairCount, &kDirichlet};
 
 }  // namespace kullback::KULLBACK_SET
