@@ -41,7 +41,7 @@ def on_grid(name: str, p: td.Distribution, q: td.Distribution, points: int) -> T
     """The divergence by the trapezoid rule in asinh x."""
     y = torch.linspace(-FAR, FAR, points + 1, dtype=torch.float64).reshape(-1, *(1,) * len(p.batch_shape))
     x = torch.sinh(y)
-    densities = [torch.exp(law.log_prob(x)) * torch.cosh(y) for law in (p, q)]
+    densities = [torch.exp(distribution.log_prob(x)) * torch.cosh(y) for distribution in (p, q)]
     total = TERMS[name](*densities).sum(0) * (2 * FAR / points)
     return total.sqrt() if name == "hellinger" else total
 
@@ -53,22 +53,22 @@ def define(name: str, p: str, q: str) -> None:
         return CONTINUOUS[p](drawing(size, 1)), CONTINUOUS[q](drawing(size, 2))
 
     setup.__doc__ = f"{name}({p}, {q}), float64."
-    defined = case(f"{name}-{p}-{q}".lower(), group="sisters", sizes=SIZES, rtol=1e-4)(setup)
+    defined = case(f"{name}-{p}-{q}".lower(), group="divergences", sizes=SIZES, rtol=1e-4)(setup)
 
     @defined.truth
-    def _(laws: Any) -> Tensor:
-        return on_grid(name, *laws, 16 * POINTS)
+    def _(pair: Any) -> Tensor:
+        return on_grid(name, *pair, 16 * POINTS)
 
     @defined.contender("kullback", needs=(f"kullback:{name}",))
-    def _(laws: Any) -> Tensor:
+    def _(pair: Any) -> Tensor:
         import kullback
 
-        found: Tensor = getattr(kullback, name)(*laws)
+        found: Tensor = getattr(kullback, name)(*pair)
         return found
 
     @defined.contender("a grid by hand")
-    def _(laws: Any) -> Tensor:
-        return on_grid(name, *laws, POINTS)
+    def _(pair: Any) -> Tensor:
+        return on_grid(name, *pair, POINTS)
 
 
 for _name in TERMS:
