@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import kullback as kb
-from kullback.kernels import native
+from kullback.kernels import native, row_op
 from kullback.kernels.native_rows import reference_only
 
 pytestmark = pytest.mark.skipif(native.library() is None, reason="no native library")
@@ -399,3 +399,22 @@ def test_messages_are_the_same(bad, side, recorded):
             kb.kl(*views)
         messages.append(str(raised.value))
     assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize("function", [kb.kl, kb.js, kb.jeffreys, kb.total_variation])
+@pytest.mark.parametrize("shapes", [((7,), (5, 3, 7)), ((5, 1, 7), (3, 7)), ((1, 7), (5, 3, 7))])
+def test_gradients_of_shared_rows_are_native(function, shapes, monkeypatch):
+    p, q = (torch.randn(shape, generator=torch.Generator().manual_seed(i)) for i, shape in enumerate(shapes))
+    mask = torch.rand(5, 3, generator=torch.Generator().manual_seed(2)) > 0.3
+
+    def gradients(p, q):
+        p, q = p.detach().requires_grad_(), q.detach().requires_grad_()
+        weight = torch.linspace(1, 2, 15, dtype=p.dtype).reshape(5, 3)
+        return torch.autograd.grad(function(kb.Logits(p), kb.Logits(q), mask=mask, weight=weight).sum(), (p, q))
+
+    with reference_only():
+        want = gradients(p.double(), q.double())
+    monkeypatch.setattr(row_op, "reference_gradients", None)
+    for got, exact in zip(gradients(p, q), want, strict=True):
+        assert got.shape == exact.shape
+        assert ((got - exact).abs() <= 1e-6 * exact.abs().max()).all()

@@ -1,10 +1,8 @@
 """Divergences of rows in native code: what it serves, and how a call is packed for it (`csrc/rows/call.h`).
 
 A row is read once, in cache-sized blocks; a backward pass needs a few numbers per row of what was found. Everything
-here runs outside autograd on plain CPU tensors. What native code does not serve stays with the reference:
-
-- the gradient of a tensor whose rows are shared by broadcasting;
-- options for which `Settings` are None: mixtures next to the ends of their range, some orders of Rényi's divergence.
+here runs outside autograd on plain CPU tensors. What native code does not serve stays with the reference: options for
+which `Settings` are None, which are mixtures next to the ends of their range and some orders of Rényi's divergence.
 """
 
 from __future__ import annotations
@@ -20,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
+from kullback._core.shapes import block_of, blocks
 from kullback.kernels import device_choice, native
 from kullback.kernels.levels import is_plain
 from kullback.kernels.sides import Encoding
@@ -154,6 +153,25 @@ class NativeRows:
         status = self.library.kullback_rows_backward(packed)
         assert status == 0
         return found
+
+    def shared_backward(
+        self, grad: Tensor, statistics: Tensor, tensors: Sequence[Tensor], request: Request, needs: Sequence[bool]
+    ) -> list[Tensor | None]:
+        """The same where the rows of a tensor are shared by broadcasting: block by block, added up in double."""
+        whole = [t[(None,) * (len(request.batch) + 1 - t.dim())] for t in tensors]
+        found = [torch.zeros_like(t, dtype=torch.float64) if n else None for t, n in zip(whole, needs, strict=True)]
+        saved = statistics.view(*request.batch, _STATISTICS)
+        keep = None if request.keep is None else request.keep.expand(request.batch)
+        for index in blocks(request.batch, tensors[0].shape[-1], grad.device):
+            rows = grad[index].contiguous()
+            parts = [block_of(t, index).expand(*rows.shape, t.shape[-1]) for t in whole]
+            part = request._replace(batch=rows.shape, keep=None if keep is None else keep[index])
+            gradients = self.backward(rows, saved[index].contiguous(), parts, part, needs)
+            for total, block in zip(found, gradients, strict=True):
+                if total is not None and block is not None:
+                    target = block_of(total, index)
+                    target += block.sum_to_size(target.shape)
+        return [None if g is None else g.to(t.dtype).reshape(t.shape) for g, t in zip(found, tensors, strict=True)]
 
     def _knows(self, p: Tensor, q: Tensor, options: Sequence[Any]) -> bool:
         if self.library is None or p.dtype not in _DTYPES or q.dtype not in _DTYPES:

@@ -152,7 +152,8 @@ class _NativeRows(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         op, request, native, tensors = ctx.op, ctx.request, ctx.op.native, ctx.saved_tensors
         needs, batch = ctx.needs_input_grad[3:], request.batch
+        if torch.is_grad_enabled() or gradient_followed(grad) or not is_plain(grad):
+            return (None, None, None, *reference_gradients(op, request, grad, tensors, needs))
         shared = any(need and t.shape[:-1] != batch for t, need in zip(tensors, needs, strict=True))
-        if not (shared or torch.is_grad_enabled() or gradient_followed(grad)) and is_plain(grad):
-            return (None, None, None, *native.backward(grad, ctx.statistics, tensors, request, needs))
-        return (None, None, None, *reference_gradients(op, request, grad, tensors, needs))
+        backward = native.shared_backward if shared else native.backward
+        return (None, None, None, *backward(grad, ctx.statistics, tensors, request, needs))

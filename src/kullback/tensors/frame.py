@@ -55,7 +55,7 @@ def divergence(name: str, op: RowOp, views: dict[str, Any], options: Options, *p
     tensors = [classes_last(view.tensor, view.dim, argument) for argument, view in checked.items()]
     if len(tensors) == 2:
         check_class_counts(tensors[0], tensors[1])
-    _check_devices(tensors)
+    check_devices(tensors)
     batch = batch_shape(*tensors)
     check_reduction(options.reduction)
     check_base(options.base)
@@ -189,7 +189,8 @@ def _refuse(problem: str, got: str, expected: str, instead: str) -> NoReturn:
     raise InputTypeError(explain_problem(problem, got=got, expected=expected, instead=instead))
 
 
-def _check_devices(tensors: list[Tensor]) -> None:
+def check_devices(tensors: Sequence[Tensor]) -> None:
+    """Refuse tensors on different devices."""
     if any(t.device != tensors[0].device for t in tensors):
         devices = {str(t.device) for t in tensors}
         raise InputValueError(

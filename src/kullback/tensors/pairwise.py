@@ -5,19 +5,20 @@ from __future__ import annotations
 from torch import Tensor
 
 from kullback._core.errors import ShapeError, explain_problem
-from kullback._core.shapes import classes_last
+from kullback._core.reduction import check_base, reduce_rows
+from kullback._core.shapes import batch_shape, check_class_counts, classes_last
 from kullback._core.validation import Validate, check_rows, check_validate
-from kullback.kernels.kl_rows import kl_rows
-from kullback.tensors.frame import Options, check_view, divergence, values_hidden
+from kullback.kernels.pairwise_rows import pairwise_kl_rows
+from kullback.tensors.frame import check_devices, check_view, values_hidden
 from kullback.tensors.views import View
 
 
 def pairwise_kl(P: View, Q: View, *, base: float | None = None, validate: Validate = True) -> Tensor:
     """KL(P_i || Q_j) for every row i of P and every row j of Q.
 
-    Each pair is computed as `kl` computes it, block by block, so that rows that are nearly equal keep all their digits
-    and exactly equal rows give exactly 0. (One matrix product, Σ P log P - P log Qᵀ, would be a difference of large
-    numbers.)
+    A float32 table is found by one matrix product in double. For rows that are nearly equal that would be a difference
+    of nearly equal numbers; they are computed as `kl` computes them, so that they keep all their digits and exactly
+    equal rows give exactly 0. So is a float64 table, block by block.
 
     Args:
         P: A view of shape (..., n, K) once its class dimension is last.
@@ -38,13 +39,16 @@ def pairwise_kl(P: View, Q: View, *, base: float | None = None, validate: Valida
                 [0.6931, 1.3863, 0.0000]])
     """
     check_validate(validate)
-    rows_p = _rows("P", P, validate, other=-2)
-    rows_q = _rows("Q", Q, validate, other=-3)
-    return divergence("pairwise_kl", kl_rows, {"P": rows_p, "Q": rows_q}, Options(base=base, validate=False))
+    check_base(base)
+    rows_p, rows_q = _rows("P", P, validate), _rows("Q", Q, validate)
+    check_class_counts(rows_p, rows_q)
+    check_devices((rows_p, rows_q))
+    batch_shape(rows_p[..., 0, :], rows_q[..., 0, :])
+    return reduce_rows(pairwise_kl_rows((rows_p, rows_q), (P.encoding, Q.encoding)), base=base)
 
 
-def _rows(name: str, view: View, validate: Validate, *, other: int) -> View:
-    """The view with its classes last and a dimension of size 1 where the other view's rows go."""
+def _rows(name: str, view: View, validate: Validate) -> Tensor:
+    """The values of a view with its classes last."""
     view = check_view("pairwise_kl", name, view)
     tensor = classes_last(view.tensor, view.dim, name)
     if tensor.dim() < 2:
@@ -58,4 +62,4 @@ def _rows(name: str, view: View, validate: Validate, *, other: int) -> View:
         )
     if not values_hidden():
         check_rows(tensor, view.kind, name, validate, smoothing=view.encoding.smoothing)
-    return view.with_tensor(tensor.unsqueeze(other), dim=-1)
+    return tensor
