@@ -33,8 +33,8 @@ print(json.dumps(many - few))
 @pytest.mark.sample(4)
 def test_more_rows_cost_their_inputs_and_gradients_only(order, tensors, implementation):
     command = [sys.executable, "-W", "ignore", "-c", SCRIPT, order]
-    # A fixed threshold makes glibc return every freed tensor, so that the peak is what was alive at once.
-    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
+    # A fixed threshold of 1 MiB makes glibc return every freed tensor, so that the peak is what was alive at once.
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "1048576"}
     environment |= {"KULLBACK_NATIVE": "0"} if implementation == "reference" else {}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert json.loads(done.stdout) < tensors * 4 + 2

@@ -43,6 +43,7 @@ def near(rows, classes, distance, dtype=torch.float32, seed=0):
 
 @pytest.mark.parametrize("distance", [10.0, 1.0, 1e-6])
 @pytest.mark.parametrize("classes", [1, 2, 17, pytest.param(1000, marks=pytest.mark.slow), 1025])
+@pytest.mark.sample(4)
 def test_logits(classes, distance):
     a, b = near(2, classes, distance)
     check(kb.Logits(a), kb.Logits(b))
@@ -50,6 +51,7 @@ def test_logits(classes, distance):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("distance", [1.0, 1e-2])
+@pytest.mark.sample(2)
 def test_half_precision(dtype, distance):
     a, b = near(2, 300, distance, dtype)
     check(kb.Logits(a), kb.Logits(b))
@@ -66,6 +68,7 @@ def test_long_rows(classes, distance):
 
 @pytest.mark.parametrize("distance", [1.0, 1e-6])
 @pytest.mark.parametrize(("view_p", "view_q"), [(kb.Probs, kb.Probs), (kb.Probs, kb.Logits), (kb.LogProbs, kb.Probs)])
+@pytest.mark.sample(2)
 def test_views(view_p, view_q, distance):
     def hold(x, view):
         return view({kb.Logits: x, kb.LogProbs: x.log_softmax(-1)}.get(view, x.softmax(-1)).float())
@@ -90,6 +93,7 @@ def test_supports():
 
 
 @pytest.mark.parametrize("shift", [0.0, 3e4, -1e6])
+@pytest.mark.sample(3)
 def test_extreme_logits(shift):
     a = torch.tensor([[0.0, -100.0, -300.0], [0.0, 1e-30, 50.0], [700.0, 0.0, -700.0]]) + shift
     b = torch.tensor([[-100.0, 0.0, 0.0], [0.0, 0.0, 50.0], [-700.0, 0.0, 700.0]])

@@ -1,7 +1,8 @@
 """Univariate densities in mpmath, written down from their textbook definitions, and the divergence by brute force.
 
 KL is integrated in x = A + e^y, x = A + (B − A)/(1 + e^−y) or x itself by composite Gauss–Legendre with panels that
-double away from the centre of either law and are split at kinks; two orders of the rule must agree.
+double away from the centre of either density and are split at kinks; two orders of the rule must agree. The makers of
+tables call it, and tests/pairs/test_univariate.py.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ mp.mp.dps = DIGITS
 
 
 class Density(NamedTuple):
-    """A law: ends of its support, log-density, a place and scale that matter, and points without a derivative."""
+    """The ends of its support, log-density, a place and scale that matter, and points without a derivative."""
 
     lower: Any
     upper: Any
@@ -190,8 +191,8 @@ def kumaraswamy(concentration1, concentration0):
     )
 
 
-def continuous_bernoulli(probs):
-    eta = mp.log(probs) - mp.log(1 - probs)
+def continuous_bernoulli(probs=None, logits=None):
+    eta = mp.log(probs) - mp.log(1 - probs) if logits is None else logits
     level = mp.log(eta / mp.expm1(eta)) if eta != 0 else mp.mpf(0)
     return Density(mp.mpf(0), mp.mpf(1), lambda x: level + eta * x, [(mp.mpf(1) / 2, 1 / (2 + abs(eta)))])
 
@@ -249,7 +250,7 @@ def mixture(weights: list[float], parts: list[Density]) -> Density:
 
 
 @functools.cache
-def _rule(order: int) -> list[tuple[Any, Any]]:
+def gauss_legendre(order: int) -> list[tuple[Any, Any]]:
     """Gauss–Legendre in high precision: Newton's iteration from numpy's nodes."""
     found = []
     for start in np.polynomial.legendre.leggauss(order)[0]:
@@ -289,27 +290,6 @@ def kl(p: Density, q: Density, *, order: int = 30, check: bool = True) -> Any:
                 raise ArithmeticError(f"{value} {again}")
             value = again
         return value
-
-
-def gradient(p: str, params_p: Parameters, q: str, params_q: Parameters, *, order: int = 38) -> dict[str, Any]:
-    """Its derivatives under the integral, for a p whose ends are fixed; those of log-densities are differences."""
-    law_p, law_q, found = make(p, params_p), make(q, params_q), {}
-    with mp.workdps(DIGITS if law_p.upper == mp.inf else 300):
-        to_x, slope, from_x = _coordinate(law_p)
-        edges = _edges(law_p, law_q, (slope, from_x), _integrand(law_p, law_q, to_x, slope))
-        for side, name, params in (("p", p, params_p), ("q", q, params_q)):
-            for parameter, value in params.items():
-                step = mp.mpf("1e-24") * max(abs(mp.mpf(value)), mp.mpf("1e-3"))
-                more, less = (make(name, {**params, parameter: mp.mpf(value) + h}) for h in (step, -step))
-
-                def moved(y, side=side, more=more, less=less, step=step):
-                    x = to_x(y)
-                    rise = (more.log_pdf(x) - less.log_pdf(x)) / (2 * step)
-                    log_p = law_p.log_pdf(x)
-                    return mp.exp(log_p) * slope(y) * rise * (log_p - law_q.log_pdf(x) if side == "p" else -1)
-
-                found[f"{side}.{parameter}"] = mp.nstr(_composite(moved, edges, order), 15)
-    return found
 
 
 def _coordinate(p: Density):
@@ -377,7 +357,7 @@ def _composite(f, edges, order):
     total = mp.mpf(0)
     for a, b in itertools.pairwise(edges):
         half, middle = (b - a) / 2, (a + b) / 2
-        total += half * mp.fsum(w * f(middle + half * x) for x, w in _rule(order))
+        total += half * mp.fsum(w * f(middle + half * x) for x, w in gauss_legendre(order))
     return total
 
 
