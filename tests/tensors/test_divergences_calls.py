@@ -1,4 +1,4 @@
-"""Supports, ties, edges of the simplex, masks and wrappings of the sister divergences."""
+"""Supports, ties, edges of the simplex, masks and wrappings of the divergences other than KL."""
 
 import math
 
@@ -7,7 +7,7 @@ import torch
 from torch.distributions import Normal
 
 import kullback as kb
-from tests.tensors.sisters import SISTERS, UNBOUNDED
+from tests.tensors.divergences import DIVERGENCES, UNBOUNDED
 
 VIEWS = [kb.Logits, kb.LogProbs, kb.Probs, kb.Counts]
 
@@ -25,7 +25,7 @@ def test_equal_input_is_exactly_zero_with_zero_gradient(view, dtype):
     if view in (kb.Probs, kb.Counts):
         held[0, 2] = 0
         held = held if view is kb.Counts else (held.double() / held.double().sum(-1, keepdim=True)).to(dtype)
-    for name, f in SISTERS.items():
+    for name, f in DIVERGENCES.items():
         x, y = held.clone().requires_grad_(), held.clone().requires_grad_()
         value = f(view(x), view(y), validate=dtype != torch.bfloat16)
         assert (value == 0).all(), name
@@ -38,7 +38,7 @@ def test_equal_input_is_exactly_zero_with_zero_gradient(view, dtype):
 def test_a_class_that_q_excludes():
     p = torch.tensor([[0.5, 0.25, 0.25], [0.5, 0.5, 0.0]], dtype=torch.float64)
     q = torch.tensor([[0.5, 0.5, 0.0], [0.25, 0.75, 0.0]], dtype=torch.float64)
-    for name, f in SISTERS.items():
+    for name, f in DIVERGENCES.items():
         for wrap in (kb.Probs, lambda t: kb.Logits(t.log())):
             x, y = p.clone().requires_grad_(), q.clone().requires_grad_()
             value = f(wrap(x), wrap(y))
@@ -62,7 +62,7 @@ def test_disjoint_supports():
 @pytest.mark.parametrize("name", ["total_variation", "chi2", "renyi 2.0", "skew_kl 0.1", "renyi inf"])
 def test_one_sided_derivative_at_a_probability_of_zero(name):
     """To counts of zero: the limit from above where it is finite, 0 where it is not."""
-    f = SISTERS[name]
+    f = DIVERGENCES[name]
     x = torch.tensor([3.0, 1.0, 0.0, 0.0], dtype=torch.float64, requires_grad=True)
     y = torch.tensor([1.0, 2.0, 3.0, 0.0], dtype=torch.float64, requires_grad=True)
     gradients = torch.autograd.grad(f(kb.Counts(x), kb.Counts(y)), (x, y))
@@ -103,7 +103,7 @@ def test_masked_rows_and_reductions():
     a[1] = torch.nan
     mask = torch.tensor([True, False, True, True])
     weight = torch.tensor([1.0, 5.0, 2.0, 0.0], dtype=torch.float64)
-    for name, f in SISTERS.items():
+    for name, f in DIVERGENCES.items():
         x = a.clone().requires_grad_()
         rows = f(kb.Logits(x), kb.Logits(b), mask=mask)
         assert rows[1] == 0, name
@@ -119,7 +119,7 @@ def test_masked_rows_and_reductions():
 def test_dimensions_broadcasting_strides_and_blocks():
     a, b = some_rows(2, 6, 40, 30)
     one = b[:1, :, :1]
-    for name, f in SISTERS.items():
+    for name, f in DIVERGENCES.items():
         want = f(kb.Logits(a.movedim(1, -1)), kb.Logits(b.movedim(1, -1)))
         assert torch.equal(f(kb.Logits(a, dim=1), kb.Logits(b, dim=1)), want), name
         assert want.shape == (2, 40, 30)
@@ -138,7 +138,7 @@ def test_dimensions_broadcasting_strides_and_blocks():
 def test_low_precision_is_the_divergence_of_the_rounded_input(dtype):
     a, b = (t.to(dtype) for t in some_rows(5, 20))
     b = a + 0.01 * b
-    for name, f in SISTERS.items():
+    for name, f in DIVERGENCES.items():
         got = f(kb.Logits(a), kb.Logits(b))
         assert got.dtype == torch.float32
         want = f(kb.Logits(a.double()), kb.Logits(b.double()))
@@ -148,7 +148,7 @@ def test_low_precision_is_the_divergence_of_the_rounded_input(dtype):
 def test_units():
     p, q = (kb.Logits(t) for t in some_rows(4, 5))
     for name in ("js", "jeffreys", "skew_kl 0.1", "scaled_js 0.3", "renyi 2.0"):
-        assert torch.allclose(SISTERS[name](p, q, base=2) * math.log(2), SISTERS[name](p, q), rtol=1e-14), name
+        assert torch.allclose(DIVERGENCES[name](p, q, base=2) * math.log(2), DIVERGENCES[name](p, q), rtol=1e-14), name
     assert torch.allclose(kb.js_distance(p, q, base=2) ** 2, kb.js(p, q, base=2), rtol=1e-14)
     with pytest.raises(ValueError, match="No such unit"):
         kb.js_distance(p, q, base=1)

@@ -1,11 +1,11 @@
-"""Every sister divergence by name, with a few parameters each, for tests that hold for all of them."""
+"""Every divergence other than KL by name, with a few parameters each, for tests that hold for all of them."""
 
 import math
 from functools import partial
 
 import kullback as kb
 
-SISTERS = {
+DIVERGENCES = {
     "js": kb.js,
     "js_distance": kb.js_distance,
     "jeffreys": kb.jeffreys,

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import kullback as kb
-from tests.tensors.sisters import SISTERS, SYMMETRIC
+from tests.tensors.divergences import DIVERGENCES, SYMMETRIC
 
 NUMBERS = st.one_of(st.floats(-30, 30, width=32), st.just(-math.inf), st.sampled_from([0.0, 1.0, -400.0]))
 
@@ -74,7 +74,7 @@ def test_renyi_grows_with_its_order(pair):
 @given(rows())
 def test_never_negative_symmetric_where_promised_and_zero_for_equals(pair):
     p, q = (kb.Logits(t) for t in pair)
-    for name, f in SISTERS.items():
+    for name, f in DIVERGENCES.items():
         value = f(p, q)
         assert value >= 0, name
         assert f(p, p) == 0, name

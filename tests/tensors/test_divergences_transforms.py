@@ -5,7 +5,7 @@ import torch
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vmap
 
 import kullback as kb
-from tests.tensors.sisters import CURVATURES, SISTERS
+from tests.tensors.divergences import CURVATURES, DIVERGENCES
 
 # Torch's own: forward mode imports scripted decompositions, batched gradients still call the older vmap.
 pytestmark = [
@@ -23,7 +23,7 @@ def row_tensors():
 
 def mixed(name):
     """Logits on one side, weights that have a zero on the other."""
-    f = SISTERS[name]
+    f = DIVERGENCES[name]
 
     def call(x, y):
         zero = torch.zeros((*y.shape[:-1], 1), dtype=y.dtype)
@@ -49,7 +49,7 @@ def test_gradcheck_twice(name, rows):
 def test_curvature_at_equality_is_fishers(name, rows):
     a, direction = rows[0][0], rows[1][0]
     fixed = kb.Logits(a)
-    for call in (lambda x: SISTERS[name](kb.Logits(x), fixed), lambda x: SISTERS[name](fixed, kb.Logits(x))):
+    for call in (lambda x: DIVERGENCES[name](kb.Logits(x), fixed), lambda x: DIVERGENCES[name](fixed, kb.Logits(x))):
         x = a.clone().requires_grad_()
         (first,) = torch.autograd.grad(call(x), x, create_graph=True)
         assert (first == 0).all()

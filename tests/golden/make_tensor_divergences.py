@@ -1,6 +1,6 @@
-"""Make tensors_sisters.json: the sister divergences and their gradients, from the definitions, at the stored floats.
+"""Make tensor_divergences.json: divergences other than KL, and their gradients, from the definitions at the stored floats.
 
-    python tests/golden/make_sisters.py
+    python tests/golden/make_tensor_divergences.py
 
 Every input is written as the hexadecimal of the stored float, so that the truth is that of exactly these numbers. 90
 digits leave 20 after the cancellation of a divergence of 1e-35; gradients are central differences at a step of 1e-30.
@@ -199,7 +199,7 @@ def main():
                 "values": values,
             }
         )
-    out = Path(__file__).with_name("tensors_sisters.json")
+    out = Path(__file__).with_name("tensor_divergences.json")
     out.write_text("[\n" + ",\n".join(json.dumps(r) for r in records) + "\n]\n", encoding="utf-8")
 
 
