@@ -1,4 +1,4 @@
-"""Time of every ordered pair of univariate families, slowest first: `python -m benchmarks.every_pair --elements 1 1000`.
+"""Time every ordered pair of univariate families, slowest first: `python -m benchmarks.every_pair --elements 1 1000`.
 
 Parameters are drawn at random around typical values. The time is the least of a few calls; `--cpu` counts the seconds
 of this process instead of those of the clock, which says more on a machine that others use.

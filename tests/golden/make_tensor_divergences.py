@@ -1,4 +1,4 @@
-"""Make tensor_divergences.json: divergences other than KL, and their gradients, from the definitions at the stored floats.
+"""Make tensor_divergences.json: divergences other than KL and their gradients, by definition, at the stored floats.
 
     python tests/golden/make_tensor_divergences.py
 
