@@ -118,7 +118,8 @@ def test_smoothed_counts_strided_rows_and_shared_rows():
     found = torch.autograd.grad(run(counts, transposed).sum(), (counts, transposed))
     want = torch.autograd.grad(function(counts, transposed).sum(), (counts, transposed))
     for got, expected in zip(found, want, strict=True):
-        torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-9)
+        # An entry of the gradient is a difference of probabilities: its rounding is theirs, however small it is.
+        torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-7)
 
 
 def test_transforms_inside_compiled_code_follow_the_reference():
