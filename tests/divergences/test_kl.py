@@ -9,6 +9,7 @@ import torch
 from torch import distributions as d
 from torch.distributions.relaxed_bernoulli import LogitRelaxedBernoulli
 
+import kullback as kb
 from kullback.divergences.kl import integral
 
 
@@ -19,6 +20,13 @@ def t(*values: float) -> torch.Tensor:
 WRONG_ONCE = [
     (d.Kumaraswamy(t(54.0), t(0.08)), d.Beta(t(0.57), t(0.056)), 0.264587542397448),
     (d.Chi2(t(0.0021)), d.FisherSnedecor(t(0.00136), t(0.44)), 0.0877471749092485507),
+    (
+        d.FisherSnedecor(t(26.913326892080608), t(0.3765631018177442)),
+        d.TransformedDistribution(
+            d.Cauchy(t(-0.506462962760874), t(0.15649911622426285)), d.transforms.SoftplusTransform()
+        ),
+        4.09344085493149,
+    ),
     (d.Pareto(t(1.0158), t(18.73)), LogitRelaxedBernoulli(t(250.0), logits=t(0.3)), 264.312779885309627),
 ]
 
@@ -114,3 +122,35 @@ def test_large_batches_go_in_chunks() -> None:
     part = integral(d.Gamma(few, t(1.5)), d.LogNormal(t(0.1), t(0.7)))[0]
     torch.testing.assert_close(part, value[590:], rtol=1e-14, atol=0)
     torch.testing.assert_close(torch.autograd.grad(part.sum(), few)[0], gradient[590:], rtol=1e-12, atol=0)
+
+
+def test_derivatives_beyond_an_end_inside_the_other_support() -> None:
+    """e^Gamma starts at 1, where a FisherSnedecor density goes on; its derivatives there were 0 once."""
+    leaves = [t(x).requires_grad_() for x in (1.5, 2.5, 3.0, 4.0)]
+
+    def kl(*x: torch.Tensor) -> torch.Tensor:
+        p = d.TransformedDistribution(d.Gamma(*x[:2]), d.transforms.ExpTransform())
+        return integral(p, d.FisherSnedecor(*x[2:]))[0]
+
+    found = torch.autograd.grad(kl(*leaves), leaves)
+    for i, gradient in enumerate(found):
+        step = torch.zeros(4, dtype=torch.float64)
+        step[i] = 1e-5
+        moved = [kl(*(leaf.detach() + sign * h for leaf, h in zip(leaves, step, strict=True))) for sign in (1, -1)]
+        assert gradient.item() == pytest.approx(((moved[0] - moved[1]) / 2e-5).item(), rel=1e-7)
+
+
+def test_an_element_beyond_all_numbers_leaves_the_derivatives_of_the_others() -> None:
+    leaves = [t(*x).requires_grad_() for x in ((1e-6, 2.0), (800.0, 0.3), (3.0, 3.0), (310.0, -0.2))]
+    parts = (d.NegativeBinomial(n, logits=logits) for n, logits in (leaves[:2], leaves[2:]))
+    value = integral(*parts)[0]
+    found = torch.autograd.grad(value.sum(), leaves)
+    assert all(bool(gradient.isfinite().all()) and gradient[1] != 0 for gradient in found)
+
+
+@pytest.mark.parametrize("divergence", [kb.js, kb.total_variation, kb.hellinger], ids=lambda f: f.__name__)
+def test_derivatives_where_the_other_density_has_no_logarithm(divergence) -> None:
+    """Points beyond 1 are asked for Kumaraswamy's density."""
+    leaves = [t(x).requires_grad_() for x in (0.3, 0.7, 2.0, 3.0)]
+    value = divergence(d.LogNormal(*leaves[:2]), d.Kumaraswamy(*leaves[2:]))
+    assert all(bool(g.isfinite()) and g != 0 for g in torch.autograd.grad(value, leaves))

@@ -1,22 +1,28 @@
 """The monotone maps of a transformed density, from points to points; `transforms` chains them.
 
 A map carries the distances to the ends of a support exactly: exp(Gamma) starts at 1, and its density there depends on
-y − 1 = expm1(x), not on y. Powers are exp ∘ affine ∘ log, tanh is affine ∘ sigmoid ∘ affine.
+y − 1 = expm1(x), not on y. Exponentials, sigmoids, their inverses and affine maps make the others: a power is exp ∘
+affine ∘ log, softplus is log ∘ (1 + ·) ∘ exp, tanh is affine ∘ sigmoid ∘ affine.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
+from kullback.densities.coordinate import softplus
 from kullback.densities.point import HUGE, End, Point, same_end, stable_exp
 from kullback.densities.tails import Tail, chosen, of_exponential, of_logarithm
 
 Tails = tuple[Tail, Tail] | None
 _MAX_VALUE = 1e200
+_LOG_2 = math.log(2.0)
+# Below this logarithm 1 − e^−d and d are one number.
+_TINY = -40.0
 
 
 class Ends(NamedTuple):
@@ -70,11 +76,6 @@ def at_value(value: Tensor, known: tuple[tuple[End, Tensor], ...] = ()) -> Point
 def bounded_value(x: Point) -> Tensor:
     """x, within what leaves a density's logarithm the larger one of it and that of a slope."""
     return x.value().clamp(-_MAX_VALUE, _MAX_VALUE)
-
-
-def log_expm1(d: Tensor) -> Tensor:
-    """log(e^d − 1), d > 0."""
-    return d + torch.log(-torch.expm1(-d.clamp_min(1e-300)))
 
 
 class Affine(NamedTuple):
@@ -170,91 +171,136 @@ def _scaled_tail(tail: Tail, by: Tensor) -> Tail:
     return tail._replace(rate=torch.where(order == 4, rate * by, rate * by**exponent))
 
 
-def is_at(end: End, value: float) -> Tensor | bool:
-    """Whether an end is this number, of each element where it is a tensor."""
-    return end == value
+class Steep(NamedTuple):
+    """y = e^x, or the sigmoid of x.
 
+    With log y = u(x) and log(1 − y) = d(x), d = 0 for the exponential, the distance of the images of two points x > e
+    is e^(u(x) + d(e))·(1 − e^(e − x)): all its digits are there, however close they are.
+    """
 
-class Exp(NamedTuple):
-    """y = e^x."""
+    sigmoid: bool
+
+    def up(self, x: Tensor) -> Tensor:
+        """Log y."""
+        return -softplus(-x) if self.sigmoid else x
+
+    def down(self, x: Tensor) -> Tensor:
+        """log(1 − y), or 0."""
+        return -softplus(x) if self.sigmoid else torch.zeros_like(x)
+
+    @property
+    def top(self) -> float:
+        """The largest y."""
+        return 1.0 if self.sigmoid else math.inf
 
     def image(self, low: End, high: End) -> tuple[End, End]:
-        """Of −∞, the end 0."""
-        first = torch.exp(low) if isinstance(low, Tensor) else math.exp(low)
-        second = torch.exp(high) if isinstance(high, Tensor) else math.inf if high == math.inf else math.exp(high)
-        return first, second
+        """The ends of the support after the map."""
+        return self._image(low), self._image(high)
+
+    def _image(self, end: End) -> End:
+        if isinstance(end, Tensor):
+            return torch.sigmoid(end) if self.sigmoid else torch.exp(end)
+        if math.isinf(end):
+            return self.top if end > 0 else 0.0
+        return 1 / (1 + math.exp(-end)) if self.sigmoid else math.exp(end)
 
     def push(self, x: Point, ends: Ends) -> Point:
-        """Log y is x."""
+        """The distance to 0 and, of the sigmoid, the one to 1, in logarithms."""
         value = bounded_value(x)
-        known: list[tuple[End, Tensor]] = [(0.0, value)]
+        log_up, log_down = self.up(value), self.down(value)
+        known: list[tuple[End, Tensor]] = [(0.0, log_up)]
         for end, image, sign in ends.pairs():
             if is_finite(end) and is_finite(image):
                 log_d = x.log_distance(end)
-                d = stable_exp(log_d).clamp_max(HUGE)
-                grown = log_expm1(d) if sign > 0 else torch.log(-torch.expm1(-d.clamp_min(1e-300)))
-                there = end_tensor(end, d)
-                log_d = there + torch.where(log_d < -30, log_d, grown)
-                known.append((image, torch.where(there.isinf(), value, log_d)))
-        return Point(0.0, torch.zeros_like(value), stable_exp(value), value, tuple(known))
+                d, there = stable_exp(log_d).clamp(1e-300, HUGE), end_tensor(end, log_d)
+                shrunk = torch.where(log_d < _TINY, log_d, torch.log(-torch.expm1(-d)))
+                scale = log_up + self.down(there) if sign > 0 else self.up(there) + log_down
+                known.append((image, torch.where(scale.isinf(), log_up, scale + shrunk)))
+        if not self.sigmoid:
+            return Point(0.0, torch.zeros_like(value), stable_exp(value), value, tuple(known))
+        lower = value < 0
+        log_near = torch.where(lower, log_up, log_down)
+        anchor, sign_in = torch.where(lower, torch.zeros_like(value), 1.0), torch.where(lower, 1.0, -1.0)
+        known.append((1.0, log_down))
+        return Point(anchor, torch.zeros_like(value), torch.exp(log_near) * sign_in, log_near, tuple(known))
 
     def pull(self, y: Point, ends: Ends) -> Point:
-        """Log y, −HUGE for what is not positive."""
-        positive = y.z(0.0, torch.zeros_like(y.log_unit)) > -1e-300
-        value = torch.where(positive, y.log_distance(0.0), -HUGE).clamp(-HUGE, HUGE)
+        """Log y − log(1 − y), ±HUGE for what is outside the image."""
+        zero = torch.zeros_like(y.log_unit)
+        log_up, log_down = _logs(self, y)
+        value = torch.where(y.z(0.0, zero) < 0, -HUGE, log_up - log_down)
+        if self.sigmoid:
+            value = torch.where(y.z(1.0, zero) > 0, HUGE, value)
+        value = value.clamp(-HUGE, HUGE)
         known = []
         for end, image, sign in ends.pairs():
             if is_finite(end) and is_finite(image):
-                log_r = y.log_distance(image) - end_tensor(end, value)
-                r = stable_exp(log_r)
-                # Close to 0 the distance from the upper end says nothing of log y.
-                below = torch.where(r < 0.5, -torch.log1p(-r.clamp_max(0.5)), end_tensor(end, value) - value)
-                d = torch.log1p(r) if sign > 0 else below
-                log_d = torch.where(log_r < -30, log_r, torch.log(d.clamp_min(1e-300)))
-                known.append((end, torch.where(end_tensor(end, d).isinf(), value.abs().log(), log_d)))
+                there = end_tensor(end, value)
+                scale = log_up + self.down(there) if sign > 0 else self.up(there) + log_down
+                log_r = torch.where(there.isinf(), 0.0, y.log_distance(image) - scale)
+                far = torch.log((sign * (value - there)).clamp_min(1e-300))
+                near = torch.log(-torch.log1p(-stable_exp(log_r).clamp(1e-300, 0.5)))
+                near = torch.where(log_r < _TINY, log_r, near)
+                known.append((end, torch.where(log_r < -_LOG_2, near, far)))
         return at_value(value, tuple(known))
 
     def log_slope(self, x: Point) -> Tensor:
-        """The derivative of e^x, in logarithms."""
-        return bounded_value(x)
+        """Log y(1 − y), or log y."""
+        value = bounded_value(x)
+        return self.up(value) + self.down(value)
 
     def tails(self, tails: Tails, ends: Ends) -> Tails:
         """A finite end stays what it is."""
-        if tails is None:
-            return None
-        lower = chosen(is_at(ends.low, -math.inf), of_exponential(tails[0]), tails[0])
-        return lower, chosen(is_at(ends.high, math.inf), of_exponential(tails[1]), tails[1])
+        return _at_ends(tails, ends, (-math.inf, math.inf), of_exponential)
 
 
-class Log(NamedTuple):
-    """y = log x."""
+class Inverse(NamedTuple):
+    """y = log x, or log x − log(1 − x)."""
+
+    of: Steep
 
     def image(self, low: End, high: End) -> tuple[End, End]:
-        """Of 0, −∞."""
-        first = torch.log(low) if isinstance(low, Tensor) else math.log(low) if low > 0 else -math.inf
-        second = torch.log(high) if isinstance(high, Tensor) else math.inf if high == math.inf else math.log(high)
-        return first, second
+        """The ends of the support after the map."""
+        return self._image(low), self._image(high)
+
+    def _image(self, end: End) -> End:
+        if isinstance(end, Tensor):
+            return torch.logit(end) if self.of.sigmoid else torch.log(end)
+        if end <= 0 or end >= self.of.top:
+            return -math.inf if end <= 0 else math.inf
+        return math.log(end / (1 - end)) if self.of.sigmoid else math.log(end)
 
     def push(self, x: Point, ends: Ends) -> Point:
-        """As the exponential backwards."""
-        return Exp().pull(x, turned(ends))
+        """The map itself backwards."""
+        return self.of.pull(x, _turned(ends))
 
     def pull(self, y: Point, ends: Ends) -> Point:
-        """The exponential."""
-        return Exp().push(y, turned(ends))
+        """The map itself."""
+        return self.of.push(y, _turned(ends))
 
     def log_slope(self, x: Point) -> Tensor:
-        """Log 1/x."""
-        return -x.log_distance(0.0)
+        """Log 1/x, or log 1/(x(1 − x))."""
+        log_up, log_down = _logs(self.of, x)
+        return -log_up - log_down
 
     def tails(self, tails: Tails, ends: Ends) -> Tails:
-        """An end other than 0 and ∞ stays what it is."""
-        if tails is None:
-            return None
-        lower = chosen(is_at(ends.low, 0.0), of_logarithm(tails[0]), tails[0])
-        return lower, chosen(is_at(ends.high, math.inf), of_logarithm(tails[1]), tails[1])
+        """An end that is not sent to infinity stays what it is."""
+        return _at_ends(tails, ends, (0.0, self.of.top), of_logarithm)
 
 
-def turned(ends: Ends) -> Ends:
+def _logs(by: Steep, y: Point) -> tuple[Tensor, Tensor]:
+    """Log y, and log(1 − y) or 0, of a point after the map."""
+    log_up = y.log_distance(0.0)
+    return log_up, y.log_distance(1.0) if by.sigmoid else torch.zeros_like(log_up)
+
+
+def _at_ends(tails: Tails, ends: Ends, at: tuple[float, float], change: Callable[[Tail], Tail]) -> Tails:
+    """The tails, changed where an end is the one given."""
+    if tails is None:
+        return None
+    return chosen(ends.low == at[0], change(tails[0]), tails[0]), chosen(ends.high == at[1], change(tails[1]), tails[1])
+
+
+def _turned(ends: Ends) -> Ends:
     """The ends for the inverse map."""
     return Ends(ends.image_low, ends.image_high, ends.low, ends.high)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -12,11 +11,6 @@ from torch.distributions import Categorical, Distribution
 from torch.distributions.constraints import Constraint
 
 from kullback._core.errors import ShapeError, explain_problem
-from kullback.densities.density import Density
-from kullback.densities.mixture import mixture_density
-from kullback.densities.registry import Reading, flat
-
-Read = Callable[[Distribution, torch.Size], Reading | None]
 
 
 class Mixture(Distribution):
@@ -99,32 +93,3 @@ class _Union(Constraint):
     def check(self, value: Tensor) -> Tensor:
         """Whether each value is in one of them."""
         return torch.stack([support.check(value).bool() for support in self.supports]).any(0)  # type: ignore[no-untyped-call]
-
-
-def read_mixed(mixture: Mixture, shape: torch.Size, read: Read) -> Reading | None:
-    """Weights and parts as one reading; None if a part has no density, or is a mixture itself."""
-    readings = [read(part, shape) for part in mixture.parts]
-    found = [reading for reading in readings if reading is not None and not reading.components]
-    if len(found) < len(readings):
-        return None
-    count = len(found)
-    stops = list(itertools.accumulate((len(reading.parameters) for reading in found), initial=count))
-    places = [slice(start, stop) for start, stop in itertools.pairwise(stops)]
-    log_weights = tuple(flat(weight.log(), shape) for weight in mixture.weights)
-
-    def component(parameters: tuple[Tensor, ...], i: int) -> Reading:
-        return found[i]._replace(parameters=parameters[places[i]])
-
-    def make(*parameters: Tensor) -> Density:
-        densities = [reading.make(*parameters[place]) for reading, place in zip(found, places, strict=True)]
-        return mixture_density(parameters[:count], densities)
-
-    return Reading(
-        (*log_weights, *(t for reading in found for t in reading.parameters)),
-        make,
-        components=count,
-        component=component,
-        source=Mixture,
-        searched=any(reading.searched for reading in found),
-        lattice=found[0].lattice,
-    )

@@ -1,4 +1,4 @@
-"""MixtureSameFamily of anything that has a density; `reading.read` calls it.
+"""Mixtures of anything that has a density; `reading.read` calls it.
 
 An expectation under a mixture is the weighted sum of the expectations under its components, each in its own
 coordinate, so a mixture needs a log-density, marks and tails only.
@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.distributions import Distribution, MixtureSameFamily
 
 from kullback.densities.density import Density
+from kullback.densities.mixed import Mixture
 from kullback.densities.parameters import gives_logits
 from kullback.densities.parameters import read as read_parameters
 from kullback.densities.point import End, Point, same_end
@@ -28,44 +29,54 @@ _NO_MASS = Tail(9.0)
 Read = Callable[[Distribution, torch.Size], Reading | None]
 
 
-def read_mixture(mixture: MixtureSameFamily, shape: torch.Size, read: Read) -> Reading | None:
-    """Weights and components as one reading; None if the components have no density."""
-    chooser, parts = mixture.mixture_distribution, mixture.component_distribution
-    if parts.event_shape:
-        return None
-    inner = read(parts, torch.Size([*shape, parts.batch_shape[-1]]))
-    if inner is None or (inner.components and not isinstance(parts, MixtureSameFamily)):
-        return None
-    count = parts.batch_shape[-1]
-    log_weights = list(flat_weights(chooser, shape, count))
-    columns = [list(t.reshape(-1, count).unbind(-1)) for t in inner.parameters]
-    if inner.components and inner.component is not None:
-        # A mixture of mixtures is the mixture of all their components, each with the product of its weights.
-        parts_of_each, plain = inner.components, inner.component(inner.parameters, 0)
-        every = [(i, j) for i in range(count) for j in range(parts_of_each)]
-        log_weights = [log_weights[i] + columns[j][i] for i, j in every]
-        columns = [[columns[parts_of_each * (1 + a) + j][i] for i, j in every] for a in range(len(plain.parameters))]
-        inner, count = plain, count * parts_of_each
-    size = len(inner.parameters)
-    make = inner.make
+def read_mixture(mixture: MixtureSameFamily | Mixture, shape: torch.Size, read: Read) -> Reading | None:
+    """Weights and components as one reading; None if a component has no density."""
+    if isinstance(mixture, Mixture):
+        parts = [read(part, shape) for part in mixture.parts]
+        log_weights = [flat(weight.log(), shape) for weight in mixture.weights]
+    else:
+        components = mixture.component_distribution
+        count = components.batch_shape[-1]
+        inner = None if components.event_shape else read(components, torch.Size([*shape, count]))
+        if inner is None:
+            return None
+        columns = [t.reshape(-1, count).unbind(-1) for t in inner.parameters]
+        parts = [inner._replace(parameters=row) for row in zip(*columns, strict=True)]
+        log_weights = list(_log_weights(mixture.mixture_distribution, shape, count))
+    found = [part for part in parts if part is not None]
+    return joined(log_weights, found, type(mixture)) if len(found) == len(parts) else None
 
-    def component(parameters: tuple[Tensor, ...], i: int) -> Reading:
-        return inner._replace(parameters=parameters[count + i :: count][:size])
 
-    def make_mixture(*parameters: Tensor) -> Density:
-        densities = [make(*parameters[count + i :: count]) for i in range(count)]
-        return mixture_density(parameters[:count], densities)
+def joined(log_weights: Sequence[Tensor], parts: Sequence[Reading], source: type[Distribution]) -> Reading:
+    """The reading of a mixture; one of mixtures is that of all their components, with the products of the weights."""
+    plain = [
+        (log_weight + own, component)
+        for log_weight, part in zip(log_weights, parts, strict=True)
+        for own, component in _weighted_parts(part)
+    ]
+    count = len(plain)
+    stops = itertools.accumulate((len(part.parameters) for _, part in plain), initial=count)
+    components = tuple(
+        (part.make, slice(*ends)) for (_, part), ends in zip(plain, itertools.pairwise(stops), strict=True)
+    )
 
-    return inner._replace(
-        parameters=(*log_weights, *itertools.chain(*columns)),
-        make=make_mixture,
-        components=count,
-        component=component,
-        source=type(mixture),
+    def make(*parameters: Tensor) -> Density:
+        return mixture_density(parameters[:count], [make(*parameters[place]) for make, place in components])
+
+    return parts[0]._replace(
+        parameters=(*(w for w, _ in plain), *(t for _, part in plain for t in part.parameters)),
+        make=make,
+        components=components,
+        source=source,
+        searched=any(part.searched for part in parts),
     )
 
 
-def flat_weights(chooser: torch.distributions.Categorical, shape: torch.Size, count: int) -> tuple[Tensor, ...]:
+def _weighted_parts(reading: Reading) -> list[tuple[Tensor | float, Reading]]:
+    return list(zip(reading.parameters, reading.parts(), strict=False)) if reading.components else [(0.0, reading)]
+
+
+def _log_weights(chooser: torch.distributions.Categorical, shape: torch.Size, count: int) -> tuple[Tensor, ...]:
     """The logarithms of the weights, one tensor for each component; a weight of 0 is −inf."""
     if gives_logits(chooser):
         (logits,) = read_parameters(chooser, "logits")

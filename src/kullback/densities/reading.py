@@ -6,7 +6,7 @@ import torch
 from torch.distributions import Distribution, MixtureSameFamily, TransformedDistribution
 
 from kullback.densities import counts, families
-from kullback.densities.mixed import Mixture, read_mixed
+from kullback.densities.mixed import Mixture
 from kullback.densities.mixture import read_mixture
 from kullback.densities.registry import Reading, read_family
 from kullback.densities.transforms import read_transformed
@@ -20,10 +20,8 @@ def read(distribution: Distribution, shape: torch.Size) -> Reading | None:
     if distribution.event_shape:
         return None
     found = read_family(distribution, shape)
-    if found is None and type(distribution) is MixtureSameFamily:
+    if found is None and (type(distribution) is MixtureSameFamily or isinstance(distribution, Mixture)):
         return read_mixture(distribution, shape, read)
-    if isinstance(distribution, Mixture):
-        return read_mixed(distribution, shape, read)
     if found is None and isinstance(distribution, TransformedDistribution) and _has_torch_density(distribution):
         found = read_transformed(distribution, shape, read)
         return read_user(distribution, shape) if found is None and _is_bijective(distribution) else found

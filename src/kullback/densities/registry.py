@@ -28,8 +28,8 @@ class Reading(NamedTuple):
     Attributes:
         parameters: One number per element each.
         make: The density of parameters with a trailing dimension of 1.
-        components: For a mixture, the number of its components; else 0.
-        component: For a mixture, the reading of component number i.
+        components: For a mixture, the maker of each component and which parameters it takes; the first parameters are
+            the logarithms of their weights.
         source: The class it was read from, for messages.
         searched: Whether the marks were found by looking at `log_prob`, so that nothing vouches for it.
         lattice: Whether it is a mass function on the integers.
@@ -37,8 +37,7 @@ class Reading(NamedTuple):
 
     parameters: tuple[Tensor, ...]
     make: Maker
-    components: int = 0
-    component: Callable[[tuple[Tensor, ...], int], Reading] | None = None
+    components: tuple[tuple[Maker, slice], ...] = ()
     source: type[Distribution] = Distribution
     searched: bool = False
     lattice: bool = False
@@ -50,6 +49,13 @@ class Reading(NamedTuple):
     def density(self) -> Density:
         """The density, its tensors with a trailing dimension for the nodes."""
         return self.make(*(t.unsqueeze(-1) for t in self.parameters))
+
+    def parts(self) -> list[Reading]:
+        """The components of a mixture."""
+        return [
+            self._replace(parameters=self.parameters[place], make=make, components=())
+            for make, place in self.components
+        ]
 
 
 class _Family(NamedTuple):

@@ -1,7 +1,6 @@
 """TransformedDistribution of anything that has a density, by monotone maps; `reading.read` calls it.
 
-An integral over T(x) is one over x, so the coordinate is that of the base followed by the maps (`maps.py`,
-`squashing_maps.py`).
+An integral over T(x) is one over x, so the coordinate is that of the base followed by the maps (`maps.py`).
 """
 
 from __future__ import annotations
@@ -18,28 +17,24 @@ from torch.distributions import transforms as t
 from kullback.densities.canonical_transforms import canonical_transforms, flat_transforms
 from kullback.densities.coordinate import Coordinate
 from kullback.densities.density import Density
-from kullback.densities.maps import Affine, Ends, Exp, Log, Map
+from kullback.densities.maps import Affine, Ends, Inverse, Map, Steep
+from kullback.densities.mixture import joined
 from kullback.densities.parameters import number
 from kullback.densities.point import HUGE, Point
-from kullback.densities.registry import Reading, flat
-from kullback.densities.squashing_maps import Logit, Sigmoid, Softplus, Unsoftplus
+from kullback.densities.registry import Maker, Reading, flat
 from kullback.kernels.levels import is_traced
 
 Read = Callable[[Distribution, torch.Size], Reading | None]
 # A point outside the image of a map comes back from beyond this.
 _FARTHEST = 1e150
-_PLAIN: dict[type[t.Transform], tuple[type[Map], type[Map]]] = {
-    t.ExpTransform: (Exp, Log),
-    t.SigmoidTransform: (Sigmoid, Logit),
-    t.SoftplusTransform: (Softplus, Unsoftplus),
+
+
+_EXP, _SIGMOID = Steep(sigmoid=False), Steep(sigmoid=True)
+_MAPS: dict[type[t.Transform], tuple[list[Map | float], list[Map | float]]] = {
+    t.ExpTransform: ([_EXP], [Inverse(_EXP)]),
+    t.SigmoidTransform: ([_SIGMOID], [Inverse(_SIGMOID)]),
+    t.SoftplusTransform: ([_EXP, 1.0, Inverse(_EXP)], [_EXP, -1.0, Inverse(_EXP)]),
 }
-
-
-class _Step(NamedTuple):
-    """One map of a chain: a class, and the numbers it needs."""
-
-    kind: Callable[..., Map]
-    numbers: tuple[Tensor, ...] = ()
 
 
 def read_transformed(distribution: TransformedDistribution, shape: torch.Size, read: Read) -> Reading | None:
@@ -48,108 +43,110 @@ def read_transformed(distribution: TransformedDistribution, shape: torch.Size, r
     inner = None if steps is None else read(distribution.base_dist, shape)
     if steps is None or inner is None or inner.lattice:
         return None
-    numbers = tuple(value.to(inner.parameters[0].device) for step in steps for value in step.numbers)
-    return _mapped(inner, steps, numbers, type(distribution))
+    numbers = tuple(
+        value.to(inner.parameters[0].device)
+        for step in steps
+        if isinstance(step, Affine)
+        for value in (step.loc, step.scale)
+    )
+    wrap = functools.cache(functools.partial(_wrapped, steps))  # components of one family stay such
+    if not inner.components:
+        parameters = (*inner.parameters, *numbers)
+        return inner._replace(parameters=parameters, make=wrap(inner.make), source=type(distribution))
+    parts = [part._replace(parameters=(*part.parameters, *numbers), make=wrap(part.make)) for part in inner.parts()]
+    return joined(inner.parameters[: len(parts)], parts, type(distribution))
 
 
-def _mapped(inner: Reading, steps: list[_Step], numbers: tuple[Tensor, ...], source: type[Distribution]) -> Reading:
-    count = len(numbers)
-    make = inner.make
+def _wrapped(steps: list[Map], make: Maker) -> Maker:
+    count = 2 * sum(isinstance(step, Affine) for step in steps)
 
     def make_transformed(*parameters: Tensor) -> Density:
-        base, given = len(parameters) - count, iter(parameters[len(parameters) - count :])
-        maps = [step.kind(*(next(given) for _ in step.numbers)) for step in steps]
-        return transformed_density(make(*parameters[:base]), maps)
-
-    def component(parameters: tuple[Tensor, ...], i: int) -> Reading:
-        assert inner.component is not None
         base = len(parameters) - count
-        return _mapped(inner.component(parameters[:base], i), steps, parameters[base:], source)
+        given = iter(parameters[base:])
+        maps = [s._replace(loc=next(given), scale=next(given)) if isinstance(s, Affine) else s for s in steps]
+        return _transformed(make(*parameters[:base]), maps)
 
-    return inner._replace(
-        parameters=(*inner.parameters, *numbers),
-        make=make_transformed,
-        component=component if inner.components else None,
-        source=source,
-    )
+    return make_transformed
 
 
-def _steps(distribution: TransformedDistribution, shape: torch.Size) -> list[_Step] | None:
-    steps: list[_Step] = []
+def _steps(distribution: TransformedDistribution, shape: torch.Size) -> list[Map] | None:
+    steps: list[Map] = []
     for transform in canonical_transforms(flat_transforms(distribution.transforms)):
-        plain, inverse = transform, False
-        if isinstance(transform, t._InverseTransform):
-            plain, inverse = transform.inv, True
-        if type(plain) in _PLAIN:
-            steps.append(_Step(_PLAIN[type(plain)][inverse]))
+        inverse = isinstance(transform, t._InverseTransform)
+        plain = transform.inv if inverse else transform
+        if type(plain) in _MAPS:
+            steps += [_affine(by, 1.0, shape) if isinstance(by, float) else by for by in _MAPS[type(plain)][inverse]]
         elif type(plain) is t.AffineTransform and not inverse and not plain.event_dim:
             steps.append(_affine(plain.loc, plain.scale, shape))
         elif type(plain) is t.PowerTransform and not inverse:
-            steps += [_Step(Log), _affine(0.0, plain.exponent, shape), _Step(Exp)]
+            steps += [Inverse(_EXP), _affine(0.0, plain.exponent, shape), _EXP]
         else:
             return None
     return steps
 
 
-def _affine(loc: float | Tensor, scale: float | Tensor, shape: torch.Size) -> _Step:
+def _affine(loc: float | Tensor, scale: float | Tensor, shape: torch.Size) -> Affine:
     exact = None if isinstance(loc, Tensor) else float(loc), None if isinstance(scale, Tensor) else float(scale)
-    factor = number(scale)
     sign = 0
     if not isinstance(scale, Tensor):
         sign = 1 if scale > 0 else -1
     elif not is_traced():
         sign = 1 if bool((scale > 0).all()) else -1 if bool((scale < 0).all()) else 0
-    return _Step(functools.partial(Affine, sign, exact), (flat(number(loc), shape), flat(factor, shape)))
+    return Affine(sign, exact, flat(number(loc), shape), flat(number(scale), shape))
 
 
-class _Carried(NamedTuple):
-    """A coordinate followed by a map."""
+class _Chain(NamedTuple):
+    """A coordinate followed by maps, each with the ends of the support before and after it."""
 
     inner: Coordinate
-    by: Map
-    ends: Ends
+    maps: list[tuple[Map, Ends]]
+
+    def push(self, x: Point) -> Point:
+        """The image of a point."""
+        for by, ends in self.maps:
+            x = by.push(x, ends)
+        return x
+
+    def pull(self, y: Point) -> tuple[Point, Tensor]:
+        """The point before the maps, and log|dy/dx|: the slopes of exp and log cancel before they meet a density."""
+        log_slope = torch.zeros_like(y.offset)
+        for by, ends in reversed(self.maps):
+            y = by.pull(y, ends)
+            log_slope = log_slope + by.log_slope(y)
+        return y, log_slope
 
     def point(self, v: Tensor) -> Point:
         """The point at v."""
-        return self.by.push(self.inner.point(v), self.ends)
+        return self.push(self.inner.point(v))
 
     def log_slope(self, v: Tensor) -> Tensor:
         """The logarithm of |dy/dv|."""
-        return self.inner.log_slope(v) + self.by.log_slope(self.inner.point(v))
+        x, log_slope = self.inner.point(v), self.inner.log_slope(v)
+        for by, ends in self.maps:
+            log_slope, x = log_slope + by.log_slope(x), by.push(x, ends)
+        return log_slope
 
     def coordinate(self, x: Point) -> Tensor:
         """The v of a point."""
-        v = self.inner.coordinate(self.by.pull(x, self.ends))
+        v = self.inner.coordinate(self.pull(x)[0])
         return torch.where(v.abs() < _FARTHEST, v, torch.sign(v) * HUGE)
 
 
-def transformed_density(inner: Density, maps: list[Map]) -> Density:
+def _transformed(inner: Density, steps: list[Map]) -> Density:
     """Log p(x) − log|dy/dx| at the point before the maps."""
-    density = inner
-    for by in maps:
-        density = _carried(density, by)
-    return density
-
-
-def _carried(inner: Density, by: Map) -> Density:
-    ends = Ends(inner.low, inner.high, *by.image(inner.low, inner.high))
+    low, high, tails, maps = inner.low, inner.high, inner.tails, []
+    for by in steps:
+        ends = Ends(low, high, *by.image(low, high))
+        maps.append((by, ends))
+        low, high, tails = ends.image_low, ends.image_high, by.tails(tails, ends)
+    chain = _Chain(inner.coordinate, maps)
 
     def log_prob(y: Point) -> Tensor:
-        x = by.pull(y, ends)
-        return inner.log_prob(x) - by.log_slope(x)
+        x, log_slope = chain.pull(y)
+        return inner.log_prob(x) - log_slope
 
     def log_weight(v: Tensor) -> Tensor:
-        if inner.log_weight is not None:
-            return inner.log_weight(v)
         return inner.log_prob(inner.coordinate.point(v)) + inner.coordinate.log_slope(v)
 
-    return Density(
-        ends.image_low,
-        ends.image_high,
-        _Carried(inner.coordinate, by, ends),
-        log_prob,
-        tuple(by.push(mark, ends) for mark in inner.marks),
-        by.tails(inner.tails, ends),
-        kinks=tuple(by.push(kink, ends) for kink in inner.kinks),
-        log_weight=log_weight,
-    )
+    marks, kinks = (tuple(chain.push(point) for point in points) for points in (inner.marks, inner.kinks))
+    return Density(low, high, chain, log_prob, marks, tails, kinks=kinks, log_weight=inner.log_weight or log_weight)

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from kullback.densities.registry import Reading
+from kullback.divergences.expectations import over_components
 from kullback.divergences.kl import infinite_by_support
-from kullback.divergences.mixtures import over_components
 from kullback.divergences.some_elements import where_not
-from kullback.integrate.problem import Sample
+from kullback.integrate.problem import Integrand, Sample
 
 
-class _Surprise:
+class _Surprise(Integrand):
     """−p·log q."""
 
     def value(self, sample: Sample, close: Tensor) -> Tensor:
@@ -24,32 +24,21 @@ class _Surprise:
         some = (weight > 0) & (sample.log_q > -math.inf)
         return torch.where(some, -weight * torch.where(some, sample.log_q, 0.0), 0.0)
 
-    def differentiated(self, sample: Sample) -> Tensor | None:
-        """Nothing else is differentiated."""
-        del sample
-        return None
-
     def log_size(self, sample: Sample) -> Tensor:
         """Log of p·(1 + |log q|)."""
         return sample.log_weight + torch.log1p(sample.log_q.abs())
 
-    def slope(self, sample: Sample, close: Tensor) -> Tensor:
-        """A rounding of log q is one of the integrand."""
-        del close
-        return torch.ones_like(sample.log_q)
+
+def _surprise(p: Reading, q: Reading) -> tuple[Tensor, Tensor]:
+    found = over_components(p, q, _Surprise())
+    return found.value, found.error
 
 
 def entropy(p: Reading) -> tuple[Tensor, Tensor]:
     """−E_p log p and an estimate of its error, one for each element."""
-    found = over_components(p, p, _Surprise())
-    return found.value, found.error
+    return _surprise(p, p)
 
 
 def cross_entropy(p: Reading, q: Reading) -> tuple[Tensor, Tensor]:
     """−E_p log q and an estimate of its error, one for each element."""
-
-    def formula(p: Reading, q: Reading) -> tuple[Tensor, Tensor]:
-        found = over_components(p, q, _Surprise())
-        return found.value, found.error
-
-    return where_not(infinite_by_support(p, q), math.inf, p, q, formula)
+    return where_not(infinite_by_support(p, q), math.inf, p, q, _surprise)

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from kullback.densities.registry import Reading
-from kullback.divergences.mixtures import over_components
+from kullback.divergences.expectations import over_components
 from kullback.divergences.some_elements import disjoint, snapped, where_not
-from kullback.integrate.problem import Sample
+from kullback.integrate.problem import Integrand, Sample
 from kullback.kernels.f_rows.exponential import expm1
 from kullback.kernels.f_rows.generator import Generator, Larger
 from kullback.kernels.f_rows.mixtures import js_generator, scaled_js_generator, skew_kl_generator
@@ -77,7 +77,7 @@ def f_divergence(p: Reading, q: Reading, divergence: FDivergence) -> tuple[Tenso
     return snapped(p, q, value), error
 
 
-class _Weighted:
+class _Weighted(Integrand):
     """A density times a term; `sign` makes log p − log q of the log-ratio that this density sees."""
 
     def __init__(self, term: Callable[[Tensor], Tensor], sign: float) -> None:
@@ -87,15 +87,6 @@ class _Weighted:
         """The integrand."""
         del close
         return torch.exp(sample.log_weight) * self._term(self._sign * sample.log_ratio)
-
-    def differentiated(self, sample: Sample) -> Tensor | None:
-        """Nothing else is differentiated."""
-        del sample
-        return None
-
-    def log_size(self, sample: Sample) -> Tensor:
-        """The term is bounded."""
-        return sample.log_weight
 
     def slope(self, sample: Sample, close: Tensor) -> Tensor:
         """The term is at most of first order, and flat at large ratios."""

@@ -15,9 +15,9 @@ from kullback.densities.point import Point
 from kullback.densities.reading import read
 from kullback.densities.registry import Reading
 from kullback.densities.tails import diverges
-from kullback.divergences.mixtures import over_components
-from kullback.divergences.normalised import check_normalised
-from kullback.integrate.problem import Sample
+from kullback.divergences.expectations import check_normalised, over_components
+from kullback.divergences.some_elements import at_some, constant, ends, where_not
+from kullback.integrate.problem import Integrand, Sample
 from kullback.kernels.levels import is_traced
 from kullback.special import expm1mx
 
@@ -28,7 +28,7 @@ _ENDLESS = 1e30
 _NO_MASS = -45.0
 
 
-class LogRatio:
+class LogRatio(Integrand):
     """p·(log p − log q), or p·φ(log q − log p) with φ(r) = eʳ − 1 − r, nowhere negative.
 
     The second needs all of q's mass inside p's support and keeps its digits where p and q are close. Its derivatives
@@ -67,16 +67,9 @@ def is_infinite_everywhere(p: Distribution, q: Distribution) -> bool:
     """Whether supports and tails make KL(p ‖ q) infinite for every element; False where values cannot be looked at."""
     shape = joint_shape(p.batch_shape, q.batch_shape)
     first, second = read(p, shape), read(q, shape)
-    if first is None or second is None or is_traced():
-        return False
-    with torch.no_grad():
-        return bool(_supports(first, second)[0].all())
-
-
-def infinite_by_support(p: Reading, q: Reading) -> Tensor:
-    """Which elements have an infinite KL(p ‖ q) by supports and tails."""
-    with torch.no_grad():
-        return _supports(p, q)[0]
+    return (
+        first is not None and second is not None and not is_traced() and bool(infinite_by_support(first, second).all())
+    )
 
 
 def integral(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
@@ -87,76 +80,54 @@ def integral(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
     assert second is not None
     for side in (first, second):
         check_normalised(side)
-    value, error = kl_of_readings(with_finite_gradients(first), with_finite_gradients(second))
+    value, error = where_not(infinite_by_support(first, second), math.inf, first, second, _finite)
     return value.reshape(shape), error.reshape(shape)
 
 
-def with_finite_gradients(reading: Reading) -> Reading:
-    """The reading whose parameters receive 0 where a derivative is no number, as far outside of what is promised."""
-    if is_traced() or not any(t.requires_grad for t in reading.parameters):
-        return reading
-    return reading.mapped(_finite_gradient)
-
-
-def _finite_gradient(parameter: Tensor) -> Tensor:
-    if not parameter.requires_grad:
-        return parameter
-    own = parameter.view_as(parameter)  # a hook on the parameter itself would stay with its owner
-    own.register_hook(lambda g: torch.where(g.isfinite(), g, 0.0))  # type: ignore[no-untyped-call]
-    return own
-
-
-def kl_of_readings(p: Reading, q: Reading) -> tuple[Tensor, Tensor]:
-    """The same for parameters, one number for each element."""
-    with torch.no_grad():
-        infinite, same, moving_ends = _supports(p, q)
-    integrand = LogRatio(moving_ends=moving_ends)
-    if is_traced():
-        p, q = (side.mapped(lambda t: torch.where(infinite, t.detach(), t)) for side in (p, q))
-        value, error = _finite(p, q, integrand, same)
-        return torch.where(infinite, math.inf, value), torch.where(infinite, 0.0, error)
-    rows = torch.nonzero(~infinite).squeeze(-1)
-    if len(rows) == len(infinite):
-        return _finite(p, q, integrand, same)
-    # Infinite elements belong to the graph, too: their gradient is 0.
-    value = p.parameters[0]
-    for parameter in (*p.parameters, *q.parameters):
-        value = torch.where(infinite, value, parameter)
-    value = torch.where(torch.ones_like(infinite), math.inf, value)
-    error = torch.zeros_like(value.detach())
-    if len(rows):
-        found = _finite(p.mapped(lambda t: t[rows]), q.mapped(lambda t: t[rows]), integrand, same[rows])
-        value, error = value.index_put((rows,), found[0]), error.index_put((rows,), found[1])
-    return value, error
-
-
-def _finite(p: Reading, q: Reading, integrand: LogRatio, same: Tensor) -> tuple[Tensor, Tensor]:
-    found = over_components(p, q, integrand, may_be_close=same)
+def _finite(p: Reading, q: Reading) -> tuple[Tensor, Tensor]:
+    first, second, like = _fixed(p, q)
+    moving_ends = any(isinstance(end, Tensor) for side in (first, second) for end in (side.low, side.high))
+    integrand = LogRatio(moving_ends=moving_ends and not first.lattice)
+    found = over_components(p, q, integrand, may_be_close=_has_all_mass(first, second, like))
     value, error = found.value, found.error
     # Where nobody sees how the integrand ends, and what is seen grows beyond all numbers of use, it diverges.
     endless = error.isinf() & (value.detach() > _ENDLESS)
     value = torch.where((value > _INFINITE) | endless, math.inf, value.clamp_min(0.0))
-    return value, torch.where(value < _UNSURE, error, math.inf)
+    sure = value.detach() < _UNSURE
+    error = torch.where(sure, error, math.inf)
+    if value.requires_grad and not is_traced() and not bool(sure.all()):
+        # Derivatives of the others may overflow, and 0·∞ is NaN: they are left out of the graph.
+        return at_some(sure, (constant(0.0, p, q)[0] + value.detach(), error), p, q, _finite)
+    return value, error
 
 
-def _supports(p: Reading, q: Reading) -> tuple[Tensor, Tensor, bool]:
-    """Where KL is infinite by supports and tails, where the supports agree, and whether their ends are parameters."""
-    first, second = p.mapped(torch.Tensor.detach).density(), q.mapped(torch.Tensor.detach).density()
-    like = p.parameters[0].detach().unsqueeze(-1)
-    (low_p, high_p), (low_q, high_q) = (_ends(side, like) for side in (first, second))
+def _fixed(p: Reading, q: Reading) -> tuple[Density, Density, Tensor]:
+    """Both densities with constant parameters, and a tensor of their dtype and shape."""
+    first, second = (side.mapped(torch.Tensor.detach).density() for side in (p, q))
+    return first, second, p.parameters[0].detach().unsqueeze(-1)
+
+
+@torch.no_grad()
+def infinite_by_support(p: Reading, q: Reading) -> Tensor:
+    """Which elements have an infinite KL(p ‖ q) by supports and tails."""
+    first, second, like = _fixed(p, q)
+    (low_p, high_p), (low_q, high_q) = ends(first, like), ends(second, like)
     infinite = (low_p < low_q) | (high_p > high_q) | (first.lattice != second.lattice)
-    low, high = low_p == low_q, high_p == high_q
     if first.tails is not None and second.tails is not None and not first.lattice:
-        infinite = infinite | (low & diverges(first.tails[0], second.tails[0], like))
-        infinite = infinite | (high & diverges(first.tails[1], second.tails[1], like))
-    same = low & high
-    if not first.lattice and not second.lattice and (is_traced() or not bool(same.all())):
-        low, high = low | _ends_in_no_mass(low_p, second, like), high | _ends_in_no_mass(high_p, second, like)
-        same = low & high
-    if first.kinks:  # a mixture of supports that differ may have gaps
-        same = torch.zeros_like(same)
-    moving = any(isinstance(end, Tensor) for side in (first, second) for end in (side.low, side.high))
-    return infinite.squeeze(-1), same.squeeze(-1), moving and not first.lattice
+        infinite = infinite | ((low_p == low_q) & diverges(first.tails[0], second.tails[0], like))
+        infinite = infinite | ((high_p == high_q) & diverges(first.tails[1], second.tails[1], like))
+    return infinite.squeeze(-1)
+
+
+@torch.no_grad()
+def _has_all_mass(p: Density, q: Density, like: Tensor) -> Tensor:
+    """Where p's support holds all of q's mass, up to less than a rounding."""
+    (low_p, high_p), (low_q, high_q) = ends(p, like), ends(q, like)
+    low, high = low_p == low_q, high_p == high_q
+    if not p.lattice and (is_traced() or not bool((low & high).all())):
+        low, high = low | _ends_in_no_mass(low_p, q, like), high | _ends_in_no_mass(high_p, q, like)
+    # A mixture of supports that differ may have gaps.
+    return (low & high).squeeze(-1) & (not p.kinks)
 
 
 def _ends_in_no_mass(end: Tensor, q: Density, like: Tensor) -> Tensor:
@@ -166,8 +137,3 @@ def _ends_in_no_mass(end: Tensor, q: Density, like: Tensor) -> Tensor:
     at_end = Point(torch.where(finite, end, 0.0), zero, zero, torch.full_like(zero, -math.inf))
     log_mass = torch.stack([at_end.log_distance(mark.value()[..., 1:2]) for mark in q.marks]).amax(0)
     return finite & (inside_log_prob(q, at_end) + log_mass < _NO_MASS)
-
-
-def _ends(density: Density, like: Tensor) -> tuple[Tensor, Tensor]:
-    low, high = (torch.as_tensor(end, dtype=like.dtype, device=like.device) for end in (density.low, density.high))
-    return low.expand_as(like), high.expand_as(like)

@@ -19,10 +19,10 @@ from torch.nn.functional import softplus
 
 from kullback.densities.registry import Reading
 from kullback.densities.tails import power, powers_diverge
-from kullback.divergences.mixtures import over_components
+from kullback.divergences.expectations import over_components
 from kullback.divergences.some_elements import at_some, disjoint, ends, snapped, where_not
 from kullback.integrate.peaks import largest
-from kullback.integrate.problem import Sample
+from kullback.integrate.problem import Integrand, Sample
 from kullback.kernels.f_rows.exponential import expm1
 from kullback.kernels.levels import is_traced
 from kullback.special import expm1mx
@@ -120,16 +120,14 @@ def _missing_mass(p: Reading, q: Reading) -> tuple[Tensor, Tensor]:
 
 def _max_divergence(p: Reading, q: Reading) -> tuple[Tensor, Tensor]:
     """The largest log-ratio on p's support."""
-    count = max(p.components, 1)
-    parts = [p] if p.component is None else [p.component(p.parameters, i) for i in range(count)]
-    found = [largest(part, p, q) for part in parts]
+    found = [largest(part, p, q) for part in p.parts() or [p]]
     value = torch.stack([value for value, _ in found])
     if p.components:
-        value = torch.where(torch.stack(p.parameters[:count]) > -math.inf, value, -math.inf)
+        value = torch.where(torch.stack(p.parameters[: len(found)]) > -math.inf, value, -math.inf)
     return value.amax(0).clamp_min(0.0), torch.stack([error for _, error in found]).amax(0)
 
 
-class _Power:
+class _Power(Integrand):
     """What integrands with the power e^(ar) share; `sign` makes r of the log-ratio that this density sees."""
 
     def __init__(self, a: float, sign: float) -> None:
@@ -142,11 +140,6 @@ class _Power:
         """Log σ(kr) for p's part, r + log σ(−kr) for q's."""
         k = max(self._a, 0.0) + 2
         return -softplus(-k * r) if self._sign < 0 else r - softplus(k * r)
-
-    def differentiated(self, sample: Sample) -> Tensor | None:
-        """Nothing else is differentiated."""
-        del sample
-        return None
 
 
 class _Excess(_Power):
@@ -201,7 +194,7 @@ class _LogPower(_Power):
         return _bounded_exp(self._a * r + self._share(r)) * torch.where(r.abs() < 1e15, 1.0, 0.0)
 
 
-class _Inside:
+class _Inside(Integrand):
     """A density where the other is not 0, or where it is."""
 
     def __init__(self, *, inside: bool) -> None:
@@ -211,11 +204,6 @@ class _Inside:
         """The integrand."""
         del close
         return torch.exp(self.log_size(sample))
-
-    def differentiated(self, sample: Sample) -> Tensor | None:
-        """Nothing else is differentiated."""
-        del sample
-        return None
 
     def log_size(self, sample: Sample) -> Tensor:
         """The logarithm of the weight there."""

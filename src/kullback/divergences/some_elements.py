@@ -56,11 +56,8 @@ def snapped(p: Reading, q: Reading, value: Tensor) -> Tensor:
 
 def _same_family(p: Reading, q: Reading) -> bool:
     """Whether equal parameters make the same density: of a family, or of mixtures of such."""
-    if not p.components or p.component is None or q.component is None:
-        return p.make is q.make and not p.searched and p.components == q.components
-    if p.components != q.components:
-        return False
-    return all(_same_family(p.component(p.parameters, i), q.component(q.parameters, i)) for i in range(p.components))
+    makers = [[make for make, _ in side.components] or [side.make] for side in (p, q)]
+    return makers[0] == makers[1] and bool(p.components) == bool(q.components) and not p.searched
 
 
 def ends(density: Density, like: Tensor) -> tuple[Tensor, Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -34,20 +34,26 @@ class Sample(NamedTuple):
     log_ratio: Tensor
 
 
-class Integrand(Protocol):
-    """A function of a sample whose integral over the coordinate is wanted."""
+class Integrand:
+    """A function of a sample whose integral over the coordinate is wanted; the defaults are those of p itself."""
 
     def value(self, sample: Sample, close: Tensor) -> Tensor:
         """The integrand; `close` says where |log_ratio| is small at all nodes of an element."""
+        raise NotImplementedError
 
     def differentiated(self, sample: Sample) -> Tensor | None:
         """Another integrand with the same integral, whose derivatives are taken instead; None for this one."""
+        del sample
+        return None
 
     def log_size(self, sample: Sample) -> Tensor:
         """The logarithm of a bound of its size, which decides how far the range reaches."""
+        return sample.log_weight
 
     def slope(self, sample: Sample, close: Tensor) -> Tensor:
         """How much of a rounding of the log-ratio comes into the value, per unit of weight."""
+        del close
+        return torch.ones_like(sample.log_weight)
 
 
 class Problem(NamedTuple):

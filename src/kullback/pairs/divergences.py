@@ -26,7 +26,7 @@ from kullback._core.shapes import check_class_counts, joint_shape
 from kullback.densities.reading import read
 from kullback.densities.registry import Reading
 from kullback.divergences import f_divergence as f
-from kullback.divergences.normalised import check_normalised
+from kullback.divergences.expectations import check_normalised
 from kullback.divergences.renyi import renyi as renyi_by_engine
 from kullback.divergences.some_elements import constant
 from kullback.kernels.f_rows import js_rows, renyi_rows, scaled_js_rows, skew_kl_rows, total_variation_rows

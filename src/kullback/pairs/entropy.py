@@ -9,7 +9,7 @@ from torch.distributions import Distribution, Independent
 from kullback._core.errors import NoRouteError, explain_problem
 from kullback.densities.reading import read
 from kullback.divergences import entropy as by_engine
-from kullback.divergences.normalised import check_normalised
+from kullback.divergences.expectations import check_normalised
 from kullback.pairs.dispatch import answer as kl_answer
 from kullback.pairs.dispatch import check_pair
 from kullback.pairs.divergences import read_pair

@@ -28,7 +28,8 @@ def kumaraswamy(concentration1: Tensor, concentration0: Tensor) -> Density:
         t = a * log_x
         # 1 − x^a = a·(1 − x)·(1 + …) next to the upper end, where x^a is 1.
         close = (t > -1e-6) & (rest < 1e-6)
-        far = torch.log(-torch.expm1(torch.where(close, -1.0, t)))
+        # Beyond the end, where another density may ask, −expm1(t) is negative and its logarithm has no derivative.
+        far = torch.log(-torch.expm1(torch.where(close | (t >= 0), -1.0, t)))
         log_power_rest = torch.where(close, torch.log(a) + log_rest + (rest + t) / 2, far)
         return torch.log(a) + torch.log(b) + t - log_x + (b - 1) * log_power_rest
 
