@@ -16,7 +16,7 @@ constexpr int64_t kHugeFrom = int64_t(8) << 20;  // bytes
 constexpr int64_t kElementSize[] = {8, 4, 2, 2};
 
 bool acceptable(const RowsCall& call) {
-    if (call.rows < 0 || call.classes <= 0 || call.function < 0 || call.function > 7) return false;
+    if (call.rows < 0 || call.classes <= 0 || call.function < 0 || call.function > 8) return false;
     if (call.function == 3 && !is_one_sided(call) && call.rows > 0) return false;
     if (call.outer < 0 || call.outer > 4 || (is_power(call) && !(call.share > 0 && call.share != 1))) return false;
     if (is_mixture(call) && !(call.share > 0 && call.share < 1)) return false;

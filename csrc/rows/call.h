@@ -15,6 +15,7 @@ enum class RowFunction : int64_t {
     kJeffreys = 5,      // KL(p || q) + KL(q || p)
     kVariation = 6,     // total variation
     kMeasures = 7,      // KL(p || q); the statistics hold the other measures and `gradient` the top classes, see measures.h
+    kGeneralized = 8,   // sum p log(p/q) - p + q of weights that need not sum to 1
 };
 
 // What becomes of the function's value f of a row in the end.
@@ -89,6 +90,7 @@ inline bool is_entropy(const RowsCall& call) {
 inline bool is_power(const RowsCall& call) { return call.function == int64_t(RowFunction::kPower); }
 inline bool is_jeffreys(const RowsCall& call) { return call.function == int64_t(RowFunction::kJeffreys); }
 inline bool is_variation(const RowsCall& call) { return call.function == int64_t(RowFunction::kVariation); }
+inline bool is_generalized(const RowsCall& call) { return call.function == int64_t(RowFunction::kGeneralized); }
 inline bool is_measures(const RowsCall& call) { return call.function == int64_t(RowFunction::kMeasures); }
 // A function that follows from the log-ratios that KL(p || q) is found with.
 inline bool follows_kl(const RowsCall& call) { return is_mixture(call) || is_power(call) || is_jeffreys(call) || is_variation(call) || is_measures(call); }

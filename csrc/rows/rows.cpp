@@ -3,6 +3,7 @@
 // A row is tried in the cheapest way first: in the narrow precision without masks. Infinite log-weights make that pass's sums
 // NaN, log-weights too large for it are noticed by their maximum; such a row is read again with masks, or in double.
 #include "entropy.h"
+#include "generalized.h"
 #include "measures.h"
 #include "mixture.h"
 #include "mixture_direct.h"
@@ -347,6 +348,40 @@ void measure_entropy(const RowsCall& call, int64_t row, RowStatistics& s) {
     s = of_kl;
 }
 
+template <class T, bool kHasMask>
+bool try_generalized(const RowsCall& call, const RowStart& start, RowStatistics& s) {
+    const double unshifted[2] = {0, 0};
+    return sum_generalized<T, kHasMask>(RowPair<T>(call, start.p, start.q, unshifted, logs_of(call)), s);
+}
+
+// Logarithms of weights are too coarse in float.
+void measure_generalized(const RowsCall& call, int64_t row, RowStatistics& s) {
+    const RowStart start = start_of(call, row);
+    const bool narrow = !call.wide && !has_weights(call);
+    if (narrow && (try_generalized<float, false>(call, start, s) || try_generalized<float, true>(call, start, s))) return;
+    if (!try_generalized<double, false>(call, start, s)) try_generalized<double, true>(call, start, s);
+}
+
+template <class T, bool kHasMask>
+void write_generalized(const RowsCall& call, int64_t row, const RowStatistics& s, double grad) {
+    const RowStart start = start_of(call, row);
+    const RowPair<T> pair(call, start.p, start.q, s.shift, logs_of(call));
+    const Writer<T> to_p(call, 0, row), to_q(call, 1, row);
+    if (!to_q.wanted()) generalized_gradient_row<T, kHasMask, true, false>(pair, call, T(grad), to_p, to_q);
+    else if (!to_p.wanted()) generalized_gradient_row<T, kHasMask, false, true>(pair, call, T(grad), to_p, to_q);
+    else generalized_gradient_row<T, kHasMask, true, true>(pair, call, T(grad), to_p, to_q);
+}
+
+void write_generalized(const RowsCall& call, int64_t row, const RowStatistics& s, double grad) {
+    if (s.state & kDouble) {
+        if (s.state & kMasked) write_generalized<double, true>(call, row, s, grad);
+        else write_generalized<double, false>(call, row, s, grad);
+    } else {
+        if (s.state & kMasked) write_generalized<float, true>(call, row, s, grad);
+        else write_generalized<float, false>(call, row, s, grad);
+    }
+}
+
 // Whether the sum of a row is what its view promises, to within its tolerance.
 bool suspicious(const RowStatistics& s, int side, double tolerance) {
     if ((s.state & kUndefined) || !(s.total[side] > 0)) return true;
@@ -413,7 +448,7 @@ int64_t forward_in_strips(const RowsCall& call, int64_t begin, int64_t end) {
 }
 
 int64_t forward(const RowsCall& call, int64_t begin, int64_t end) {
-    if (!has_weights(call) && !is_entropy(call)) {
+    if (!has_weights(call) && !is_entropy(call) && !is_generalized(call)) {
         if (call.wide && Strip<double>::fits(call.classes)) return forward_in_strips<double, false>(call, begin, end);
         const bool keep = follows_kl(call) && (call.statistics == nullptr || is_variation(call) || is_power(call));
         if (!call.wide && Strip<float>::fits(call.classes)) {
@@ -427,6 +462,8 @@ int64_t forward(const RowsCall& call, int64_t begin, int64_t end) {
             s.state = kAbsent;
         } else if (is_entropy(call)) {
             measure_entropy(call, row, s);
+        } else if (is_generalized(call)) {
+            measure_generalized(call, row, s);
         } else {
             measure_row(call, row, s);
             s.value = s.kl;
@@ -515,6 +552,10 @@ int64_t backward_rows(const RowsCall& call, int64_t begin, int64_t end) {
         }
         if (is_entropy(call)) {
             write_entropy(call, row, s, grad);
+            continue;
+        }
+        if (is_generalized(call)) {
+            write_generalized(call, row, s, grad);
             continue;
         }
         if (!call.wide && has_weights(call)) {

@@ -418,3 +418,31 @@ def test_gradients_of_shared_rows_are_native(function, shapes, monkeypatch):
     for got, exact in zip(gradients(p, q), want, strict=True):
         assert got.shape == exact.shape
         assert ((got - exact).abs() <= 1e-6 * exact.abs().max()).all()
+
+
+@pytest.mark.parametrize(
+    "views", [(kb.Logits, kb.Logits), (kb.Counts, kb.Logits), (kb.Logits, kb.Counts), (kb.Counts, kb.Counts)]
+)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("spread", [1e-3, 1.0, 30.0])
+def test_generalized_kl_is_native(views, dtype, zeros, spread):
+    generator = torch.Generator().manual_seed(0)
+    a = 2 * torch.randn(6, 133, generator=generator, dtype=torch.float64)
+    b = a + spread * torch.randn(6, 133, generator=generator, dtype=torch.float64)
+    a[3] = b[3]
+    if zeros:
+        a[:, 5], a[:, 9], b[:, 9], b[1, 7] = -INF, -INF, -INF, -INF
+    sides = [x.exp() if view is kb.Counts else x for x, view in zip((a, b), views, strict=True)]
+
+    def derivatives(native_code):
+        p, q = (x.to(dtype).requires_grad_() for x in sides)
+        with contextlib.nullcontext() if native_code else reference_only():
+            value = kb.generalized_kl(views[0](p), views[1](q))
+            assert (type(value.grad_fn).__name__ == "_NativeRowsBackward") == native_code
+            return value, *torch.autograd.grad(value[value.isfinite()].sum(), (p, q))
+
+    (value, *found), (want, *expected) = derivatives(True), derivatives(False)
+    torch.testing.assert_close(value, want, rtol=VALUE[dtype], atol=0)
+    for got, exact in zip(found, expected, strict=True):
+        assert ((got - exact).abs() <= GRADIENT[dtype] * exact.abs().amax(-1, keepdim=True)).all()
