@@ -15,7 +15,8 @@ from kullback.pairs.visible import hidden
 def registered_value(rule: Rule, p: Distribution, q: Distribution) -> Tensor:
     """The formula's tensor of the broadcast batch shape.
 
-    A formula registered with torch may broadcast, and may be negative: Pyro's KL(Delta ‖ q) is −log q at the atom.
+    A formula registered with torch may broadcast, may be a number (Pyro's 0.0 under `mask(False)`), and may be negative:
+    Pyro's KL(Delta ‖ q) is −log q at the atom.
 
     Raises:
         InputTypeError: If the formula does not return a tensor.
@@ -35,6 +36,8 @@ def registered_value(rule: Rule, p: Distribution, q: Distribution) -> Tensor:
                 instead=f"@kullback.register_kl({type(p).__name__}, {type(q).__name__}) above your own formula",
             )
         ) from error
+    if rule.method == "torch" and isinstance(value, int | float):
+        value = torch.tensor(float(value))
     if not isinstance(value, Tensor):
         raise InputTypeError(
             explain_problem(
