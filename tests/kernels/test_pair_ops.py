@@ -19,7 +19,6 @@ from kullback.pairs.closed import (
     cauchy,
     exponential,
     gamma,
-    geometric,
     gumbel,
     half_normal,
     laplace,
@@ -50,7 +49,7 @@ OPS = {
     "weibull": (weibull.weibull_op, (SCALE, SCALE, SCALE, SCALE)),
     **{
         f"geometric-{kind_p}-{kind_q}": (
-            geometric.GEOMETRIC_OPS[kind_p == LOGITS, kind_q == LOGITS],
+            bernoulli.GEOMETRIC_OPS[kind_p == LOGITS, kind_q == LOGITS],
             (kind_p, kind_q),
         )
         for kind_p, kind_q in itertools.product((PROBS, LOGITS), repeat=2)

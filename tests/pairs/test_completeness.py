@@ -18,6 +18,9 @@ FORMULAS = [rule for rule in RULES if rule.p.__name__ not in ("ExponentialFamily
 
 # The logit-space twin of a relaxed family is the same law before its last bijection; it shares that family's file.
 SHARED = {
+    "Geometric": "bernoulli",
+    "Multinomial": "categorical",
+    "OneHotCategorical": "categorical",
     "ExpRelaxedCategorical": "relaxed_one_hot_categorical",
     "LogitRelaxedBernoulli": "relaxed_bernoulli",
     "LowRankMultivariateNormal": "multivariate_normal",

@@ -4,7 +4,6 @@ The closest member of q's family, or of its scales, is explicit, and the diverge
 from it to q. Nothing of the size of a shape parameter cancels: with φ(x) = eˣ − 1 − x, y = log x under p,
 
     ‖ Normal(μ, σ):             J + ½φ(2·log(s/σ)) + ½((m − μ)/σ)²,   s and m the deviation and mean of p;
-    ‖ LogNormal(μ, σ):          the same for y;
     ‖ ρ·x^c ~ Gamma(b, 1):      b·φ(log(M/b)) + ½φ(log 2bA) + ½log(2Aκ/c²) + R(b) + N,   M = E ρx^c;
     ‖ Laplace(μ, b):            φ(log(t/b)) + 1 + log 2t − H(p),   t = E|x − μ|,
 
@@ -56,24 +55,15 @@ class LogMoments(NamedTuple):
 
     Attributes:
         mean: E y.
-        variance: Var y.
-        log_width: The logarithm of κ·Var y, which is 0 where y is normal.
         precision: κ.
         shape: N; small where log x is nearly normal.
         jensen: A(c) for a power c, and where E x^c is infinite (None: nowhere).
     """
 
     mean: Tensor
-    variance: Tensor
-    log_width: Tensor | float
     precision: Tensor
     shape: Tensor | float
     jensen: Callable[[Tensor], tuple[Tensor, Tensor | None]]
-
-
-def to_log_normal(p: LogMoments, q: Distribution) -> Tensor:
-    """Log x against a Normal."""
-    return kl_to_normal(p.log_width / 2 + p.shape, torch.sqrt(p.variance), p.mean, *read(q, "loc", "scale"))
 
 
 def to_normal(p: LogMoments, q: Distribution) -> Tensor:
@@ -144,7 +134,6 @@ _TARGETS: dict[type[Distribution], tuple[Callable[[LogMoments, Distribution], Te
     d.Gamma: (to_gamma, "b·φ(log(rate·E x/b)) + ½φ(log 2bA(1)) + ½log(2A(1)κ) + R(b) + N"),
     d.HalfNormal: (to_half_normal, "½φ(log(E x²/σ²)) + ½φ(log A(2)) + ½log(A(2)κ/2) + R(½) + N"),
     d.InverseGamma: (to_inverse_gamma, "b·φ(log(rate·E x⁻¹/b)) + ½φ(log 2bA(−1)) + ½log(2A(−1)κ) + R(b) + N"),
-    d.LogNormal: (to_log_normal, "J(log x) + KL(Normal of the moments of log x ‖ Normal(μ, σ))"),
     d.Normal: (to_normal, "J(x) + KL(Normal of the moments of x ‖ q)"),
     d.Weibull: (to_weibull, "φ(log E(x/λ)ᵏ) + ½φ(log 2A(k)) + ½log(2A(k)κ/k²) + R(1) + N"),
 }

@@ -1,11 +1,9 @@
-"""Quotients of parameters with full relative accuracy: log(x/y) near x = y, a/(a+b) with its slopes."""
+"""log(x/y) with full relative accuracy near x = y; the formulas of `pairs` call it."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
-
-from kullback._core.special._derivatives import attach, split_point
 
 
 def log_ratio(x: Tensor, y: Tensor) -> Tensor:
@@ -18,19 +16,3 @@ def log_ratio(x: Tensor, y: Tensor) -> Tensor:
     near = difference.abs() <= 0.5 * y
     relative = torch.where(near, difference, 0.0) / torch.where(near, y, 1.0)
     return torch.where(near, torch.log1p(relative), torch.log(x) - torch.log(y))
-
-
-def share(a: Tensor, b: Tensor) -> Tensor:
-    """a/(a+b) for positive a and b, whose slope in a is b/(a+b)² where that of the quotient would cancel for b ≪ a."""
-    a, b = a + torch.zeros_like(b), b + torch.zeros_like(a)
-    (x, step_x), (y, step_y) = split_point(a), split_point(b)
-    total = x + y
-    value, rest = x / total, y / total
-    first = [rest / total, -value / total]
-    second = [-2 * first[0] / total, (value - rest) / total / total, -2 * first[1] / total]
-    return attach(value, [step_x, step_y], first, second)
-
-
-def valued(value: Tensor, slopes_of: Tensor) -> Tensor:
-    """A value with the derivatives of another expression for the same quantity."""
-    return value.detach() + (slopes_of - slopes_of.detach())

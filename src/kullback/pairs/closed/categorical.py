@@ -1,15 +1,18 @@
-"""KL(Categorical ‖ q): one row of the tensor divergence, read as the maker gave it."""
+"""KL of Categorical, OneHotCategorical and Multinomial: rows of the tensor divergence. Called by `pairs.dispatch`."""
 
 from __future__ import annotations
 
+import math
+
+import torch
 from torch import Tensor
-from torch.distributions import Categorical
+from torch.distributions import Categorical, Distribution, Multinomial, OneHotCategorical
 
 from kullback._core.shapes import check_class_counts
 from kullback.kernels.kl_rows import kl_rows
 from kullback.kernels.sides import Encoding
-from kullback.pairs.parameters import gives_logits
-from kullback.pairs.registry import register
+from kullback.pairs.parameters import gives_logits, made
+from kullback.pairs.registry import Reduced, register
 from kullback.tensors.kl import kl_rows_of_views
 from kullback.tensors.views import Logits, Probs
 
@@ -32,3 +35,46 @@ def kl_categorical_categorical(p: Categorical, q: Categorical) -> Tensor:
             return rows
     check_class_counts(rows_p, rows_q, "Logits(p.logits), Logits(q.logits)")
     return kl_rows((rows_p, rows_q), (Encoding(linear=not logits_p), Encoding(linear=not logits_q)))
+
+
+@register(
+    OneHotCategorical,
+    OneHotCategorical,
+    source="KL(Categorical ‖ Categorical): the outcome names the class",
+    finished=True,
+)
+def kl_one_hot_categorical_one_hot_categorical(p: OneHotCategorical, q: OneHotCategorical) -> Tensor:
+    """The same law, written as a unit vector."""
+    return kl_categorical_categorical(p._categorical, q._categorical)
+
+
+@register(Multinomial, Multinomial, source="n KL(Categorical ‖ Categorical) for equal counts, else infinite")
+def kl_multinomial_multinomial(p: Multinomial, q: Multinomial) -> Tensor:
+    """Outcomes sum to the count, so laws of different counts share none. No trials: one outcome, no divergence."""
+    per_trial = kl_categorical_categorical(p._categorical, q._categorical)
+    if p.total_count != q.total_count or p.total_count == 0:
+        constant = 0.0 if p.total_count == q.total_count else math.inf
+        return torch.where(torch.zeros_like(per_trial, dtype=torch.bool), per_trial, constant)
+    return p.total_count * per_trial
+
+
+@register(
+    Multinomial, OneHotCategorical, method="structure", source="a OneHotCategorical is a Multinomial of one trial"
+)
+def kl_multinomial_one_hot_categorical(p: Multinomial, q: OneHotCategorical) -> Reduced:
+    """Infinite unless p has one trial."""
+    return Reduced(p, _of_one_trial(q))
+
+
+@register(
+    OneHotCategorical, Multinomial, method="structure", source="a OneHotCategorical is a Multinomial of one trial"
+)
+def kl_one_hot_categorical_multinomial(p: OneHotCategorical, q: Multinomial) -> Reduced:
+    """Infinite unless q has one trial."""
+    return Reduced(_of_one_trial(p), q)
+
+
+def _of_one_trial(law: OneHotCategorical) -> Distribution:
+    """The same distribution as a Multinomial, with the very same parameters."""
+    state = {"total_count": 1, "_categorical": law._categorical, "_event_shape": law.event_shape}
+    return made(Multinomial, state, law.batch_shape)

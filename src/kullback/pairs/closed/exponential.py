@@ -6,12 +6,11 @@ import math
 
 import torch
 from torch import Tensor
-from torch import distributions as d
-from torch.distributions import Exponential, Gamma, Gumbel, Laplace, Normal
+from torch.distributions import Exponential, Gamma, Gumbel, Normal
 
 from kullback.kernels.pair_ops import PairOp
-from kullback.pairs.closed.gamma import gamma_op, log_gamma_moments
-from kullback.pairs.moments import LogMoments, kl_to_laplace, kl_to_normal, phi_of_log_mean, register_moments
+from kullback.pairs.closed.gamma import gamma_op
+from kullback.pairs.moments import kl_to_normal, phi_of_log_mean
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
 from kullback.special import kl_div, log1pmx
@@ -50,21 +49,3 @@ def kl_exponential_normal(p: Exponential, q: Normal) -> Tensor:
     """Mean and standard deviation are 1/rate."""
     mean = read(p, "rate")[0].reciprocal()
     return kl_to_normal(0.5 * math.log(2 * math.pi) - 0.5, mean, mean, *read(q, "loc", "scale"))
-
-
-@register(Exponential, Laplace, source="φ(log(t/b)) + 1 + log 2t − H(p), t·rate = z − 1 + 2e^(−z), z = rate·μ > 0")
-def kl_exponential_laplace(p: Exponential, q: Laplace) -> Tensor:
-    """E|x − μ| is E x − μ for μ ≤ 0."""
-    (rate,), (loc, scale) = read(p, "rate"), read(q, "loc", "scale")
-    z = rate * loc
-    absolute = torch.where(z > 0, z + (2 * torch.exp(-z.clamp_min(0.0)) - 1), 1 - z) / rate
-    return kl_to_laplace(absolute, 1 - torch.log(rate), scale)
-
-
-def exponential_moments(p: Exponential) -> LogMoments:
-    """Those of a Gamma of concentration 1."""
-    (rate,) = read(p, "rate")
-    return log_gamma_moments(torch.ones_like(rate), rate)
-
-
-register_moments(Exponential, exponential_moments, "E xᶜ = Γ(1+c)/rateᶜ, κ = 1", [d.HalfNormal, d.LogNormal])

@@ -95,9 +95,8 @@ def log_gamma_moments(a: Tensor, rate: Tensor) -> LogMoments:
         start, end = torch.broadcast_tensors(a, a + torch.where(infinite, 1.0, c))  # type: ignore[no-untyped-call]
         return lgamma_bregman(start, end), infinite
 
-    # ψ(a) − log(rate) and log(a·ψ′(a)) without the logarithm of a, which cancels where a is large.
-    mean, wider = log_ratio(a, rate) - 0.5 / a + binet(a, 1), 0.5 / a + a * binet(a, 2)
-    return LogMoments(mean, (1 + wider) / a, torch.log1p(wider), a, entropy_shape(a), jensen)
+    mean = log_ratio(a, rate) - 0.5 / a + binet(a, 1)  # ψ(a) − log(rate)
+    return LogMoments(mean, a, entropy_shape(a), jensen)
 
 
 def gamma_moments(p: Gamma) -> LogMoments:
@@ -105,4 +104,4 @@ def gamma_moments(p: Gamma) -> LogMoments:
     return log_gamma_moments(*read(p, "concentration", "rate"))
 
 
-register_moments(Gamma, gamma_moments, "E xᶜ = Γ(a+c)/(Γ(a)·rateᶜ), κ = a", [d.HalfNormal, d.InverseGamma, d.LogNormal])
+register_moments(Gamma, gamma_moments, "E xᶜ = Γ(a+c)/(Γ(a)·rateᶜ), κ = a", [d.InverseGamma])

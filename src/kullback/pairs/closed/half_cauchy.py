@@ -14,7 +14,6 @@ from kullback.pairs.moments import LogMoments, register_moments
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
 
-_VARIANCE = math.pi**2 / 4
 _SHAPE = 0.5 - 0.5 * math.log(2 * math.pi)
 
 
@@ -35,10 +34,7 @@ def half_cauchy_moments(p: HalfCauchy) -> LogMoments:
         half = torch.sin(torch.where(infinite, 0.5, c) * (math.pi / 4))
         return -torch.log1p(-2 * half * half), infinite
 
-    one = torch.ones_like(scale)
-    return LogMoments(torch.log(scale), _VARIANCE * one, math.log(_VARIANCE), one, _SHAPE, jensen)
+    return LogMoments(torch.log(scale), torch.ones_like(scale), _SHAPE, jensen)
 
 
-register_moments(
-    HalfCauchy, half_cauchy_moments, "E xᶜ = γᶜ/cos(πc/2), κ = 1, N = ½log(e/2π)", [d.LogNormal, d.Weibull]
-)
+register_moments(HalfCauchy, half_cauchy_moments, "E xᶜ = γᶜ/cos(πc/2), κ = 1, N = ½log(e/2π)", [d.Weibull])

@@ -33,5 +33,5 @@ register_moments(
     InverseGamma,
     inverse_gamma_moments,
     "E xᶜ = rateᶜ·Γ(a−c)/Γ(a), κ = a",
-    [d.Exponential, d.Gamma, d.HalfNormal, d.LogNormal, d.Normal, d.Weibull],
+    [d.Exponential, d.Gamma, d.HalfNormal, d.Normal, d.Weibull],
 )

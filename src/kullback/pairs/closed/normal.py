@@ -40,8 +40,11 @@ normal_op = PairOp("normal", _normal_normal, arguments=("loc_p", "scale_p", "loc
 @register(Normal, Gumbel, source="½φ(2s) + φ(½e^(2s) − Δμ/β) + 1 − ½log 2π, s = log(σ/β)")
 def kl_normal_gumbel(p: Normal, q: Gumbel) -> Tensor:
     """E e^(−z) = e^u with u = ½(σ/β)² − Δμ/β; u + E z = ½(σ/β)² joins the entropy."""
-    loc_p, scale_p = read(p, "loc", "scale")
-    loc_q, scale_q = read(q, "loc", "scale")
+    return normal_gumbel(*read(p, "loc", "scale"), *read(q, "loc", "scale"))
+
+
+def normal_gumbel(loc_p: Tensor, scale_p: Tensor, loc_q: Tensor, scale_q: Tensor) -> Tensor:
+    """KL(Normal ‖ Gumbel), which is KL(LogNormal ‖ Weibull) of e^(−x), too."""
     log_mgf = (scale_p / scale_q) ** 2 / 2 - (loc_p - loc_q) / scale_q
     return scale_term(scale_p, scale_q) + phi_of_log_mean(log_mgf) + (1 - _LOG_2_PI / 2)
 

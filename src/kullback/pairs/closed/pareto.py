@@ -42,14 +42,14 @@ def pareto_moments(p: Pareto) -> LogMoments:
         infinite = c >= alpha
         return -log1pmx(-torch.where(infinite, 0.5, c / alpha)), infinite
 
-    return LogMoments(torch.log(scale) + 1 / alpha, 1 / alpha**2, 0.0, alpha * alpha, _SHAPE, jensen)
+    return LogMoments(torch.log(scale) + 1 / alpha, alpha * alpha, _SHAPE, jensen)
 
 
 register_moments(
     Pareto,
     pareto_moments,
     "E xᶜ = scaleᶜ·α/(α−c), κ = α², N = ½log(2π/e)",
-    [d.HalfNormal, d.InverseGamma, d.LogNormal, d.Weibull],
+    [d.HalfNormal, d.Weibull],
 )
 
 

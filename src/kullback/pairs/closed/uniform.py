@@ -12,8 +12,6 @@ from torch.distributions import (
     Exponential,
     Gamma,
     Gumbel,
-    HalfNormal,
-    Laplace,
     Normal,
     Pareto,
     Uniform,
@@ -21,7 +19,7 @@ from torch.distributions import (
 
 from kullback.pairs.closed.beta import beta_op
 from kullback.pairs.closed.continuous_bernoulli import minus_mean_log_density
-from kullback.pairs.moments import kl_to_laplace, kl_to_normal, phi_of_log_mean
+from kullback.pairs.moments import kl_to_normal, phi_of_log_mean
 from kullback.pairs.parameters import read, working
 from kullback.pairs.registry import register
 from kullback.special import binet, kl_div, log1mexp, log1pmx, rel_entr
@@ -44,30 +42,6 @@ def kl_uniform_normal(p: Uniform, q: Normal) -> Tensor:
     """Standard deviation w/√12."""
     low, high = read(p, "low", "high")
     return kl_to_normal(_NEGENTROPY, (high - low) / math.sqrt(12), (low + high) / 2, *read(q, "loc", "scale"))
-
-
-@register(Uniform, Laplace, source="φ(log(t/b)) + 1 + log 2t − log w, t = ((μ−l)² + (h−μ)²)/2w inside, |m − μ| outside")
-def kl_uniform_laplace(p: Uniform, q: Laplace) -> Tensor:
-    """E|x − μ| by the share of the interval below μ."""
-    (low, high), (loc, scale) = read(p, "low", "high"), read(q, "loc", "scale")
-    width = high - low
-    below, above = (loc - low) / width, (high - loc) / width
-    squares, middle = (below * below + above * above) / 2, torch.where(below > above, below - above, above - below) / 2
-    absolute = torch.where((below < 0) | (above < 0), middle, squares) * width
-    return kl_to_laplace(absolute, torch.log(width), scale)
-
-
-@register(Uniform, HalfNormal, source="½φ(log(E x²/σ²)) + ½log(πe·E x²/2w²), E x² = m² + w²/12", decides_support=True)
-def kl_uniform_half_normal(p: Uniform, q: HalfNormal) -> Tensor:
-    """On the half-line m ≥ w/2, so that E x²/w² ≥ ⅓, and the least value over σ is at least 0.17."""
-    (low, high), (scale,) = read(p, "low", "high"), read(q, "scale")
-    outside = low < 0
-    low, high = torch.where(outside, 0.0, low), torch.where(outside, 1.0, high)
-    middle = low / (high - low) + 0.5
-    square = middle * middle + 1 / 12
-    ratio = square * ((high - low) / scale) ** 2
-    value = (kl_div(torch.ones_like(ratio), ratio) + torch.log(square) + (1 + math.log(math.pi / 2))) / 2
-    return torch.where(outside, math.inf, value)
 
 
 @register(Uniform, Gumbel, source="φ(S − z) + S + 1 − log 2k, S = log(sinh k/k), k = w/2β, z = (m − μ)/β")

@@ -17,7 +17,6 @@ from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.special import lgamma_bregman
 
-_VARIANCE = math.pi**2 / 6
 _SHAPE = 0.5 * math.log(2 * math.pi * math.e) - EULER - 1
 
 
@@ -46,12 +45,12 @@ def weibull_moments(p: Weibull) -> LogMoments:
         end = 1 + torch.where(infinite, 1.0, c) / k
         return lgamma_bregman(torch.ones_like(end), end), infinite
 
-    return LogMoments(torch.log(scale) - EULER / k, _VARIANCE / k**2, math.log(_VARIANCE), k * k, _SHAPE, jensen)
+    return LogMoments(torch.log(scale) - EULER / k, k * k, _SHAPE, jensen)
 
 
 register_moments(
     Weibull,
     weibull_moments,
     "E xᶜ = λᶜ·Γ(1+c/k), κ = k², N = ½log(2π/e) − γ",
-    [d.HalfNormal, d.InverseGamma, d.LogNormal, d.Normal],
+    [d.InverseGamma],
 )

@@ -21,8 +21,7 @@ from torch.distributions import (
 )
 
 from kullback._core.shapes import joint_shape
-from kullback.pairs.mixture_weights import log_shares
-from kullback.pairs.parameters import working
+from kullback.pairs.parameters import gives_logits, read, working
 
 
 class Components(NamedTuple):
@@ -52,9 +51,26 @@ def components(distribution: Distribution) -> Components:
     """Weights, means and factors."""
     if isinstance(distribution, MixtureSameFamily):
         loc, factor = _gaussian(distribution.component_distribution)
-        return Components(log_shares(distribution), loc, factor)
+        return Components(_log_weights(distribution), loc, factor)
     loc, factor = (part.unsqueeze(-1 - dims) for dims, part in enumerate(_gaussian(distribution), start=1))
     return Components(torch.zeros_like(loc[..., 0]), loc, factor)
+
+
+def _log_weights(mixture: MixtureSameFamily) -> Tensor:
+    """Logarithms of the weights, components last, in the batch shape of the mixture."""
+    weights = mixture.mixture_distribution
+    if gives_logits(weights):
+        (logs,) = read(weights, "logits")
+    else:
+        (probs,) = read(weights, "probs")
+        some = probs > 0
+        logs = torch.where(some, torch.log(torch.where(some, probs, 1.0)), -math.inf)
+    # log1p of the others' sum: against a weight of 1e-12 the share of the largest is 1 to twelve digits.
+    top, place = logs.max(-1, keepdim=True)
+    here = torch.arange(logs.shape[-1], device=logs.device) == place
+    others = torch.exp(torch.where(here, -math.inf, logs - top)).sum(-1, keepdim=True)
+    shares = logs - top - torch.log1p(others)
+    return shares.expand(*mixture.batch_shape, shares.shape[-1])
 
 
 def _gaussian(distribution: Distribution) -> tuple[Tensor, Tensor]:
