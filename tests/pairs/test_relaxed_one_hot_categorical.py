@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.distributions import RelaxedBernoulli, RelaxedOneHotCategorical
 
-from kullback.pairs import relaxed_one_hot_categorical as concrete, kl_divergence
+from kullback.pairs import kl_divergence
+from kullback.pairs import relaxed_one_hot_categorical as concrete
 from kullback.special import expm1mx
 from tests.pairs import contract
 from tests.pairs.contract import *  # noqa: F403
