@@ -251,6 +251,6 @@ def test_a_default_dtype_of_half_precision(dtype):
 
 
 def test_a_number_from_a_formula_of_torch_stands_for_every_element(register):
-    register(TruncatedNormal, TruncatedNormal)(lambda p, q: 0.0)
+    register(TruncatedNormal, TruncatedNormal, lambda p, q: 0.0)
     p = TruncatedNormal(torch.zeros(3), 1.0)
     torch.testing.assert_close(kb.kl(p, p), torch.zeros(3), rtol=0, atol=0)

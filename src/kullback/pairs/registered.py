@@ -15,8 +15,8 @@ from kullback.pairs.visible import hidden
 def registered_value(rule: Rule, p: Distribution, q: Distribution) -> Tensor:
     """The formula's tensor of the broadcast batch shape.
 
-    A formula registered with torch may broadcast, may be a number (Pyro's 0.0 under `mask(False)`), and may be negative:
-    Pyro's KL(Delta ‖ q) is −log q at the atom.
+    A formula registered with torch may broadcast, may be a number (Pyro's 0.0 under `mask(False)`) and may be
+    negative: Pyro's KL(Delta ‖ q) is −log q at the atom.
 
     Raises:
         InputTypeError: If the formula does not return a tensor.
