@@ -50,9 +50,12 @@ def test_close_peaked_and_infinite_pairs():
     assert torch.isinf(table).any()
     torch.testing.assert_close(table.double(), want, rtol=1e-6, atol=0)
     found = torch.autograd.grad(table[want.isfinite()].sum(), (P, Q))
+    finite = torch.where(want.isfinite(), want, 0.0).detach()
     expected = torch.autograd.grad(want[want.isfinite()].sum(), (P, Q))
-    for got, exact in zip(found, expected, strict=True):
-        assert ((got - exact).abs() <= 1e-6 * exact.abs().amax(-1, keepdim=True)).all()
+    # An entry is a sum of p·(log(p/q) − KL), whose difference cancels in peaked rows: a rounding of p·KL is left.
+    rounding = torch.finfo(torch.float32).eps * P.detach().softmax(-1) * finite.sum(1, keepdim=True)
+    for got, exact, allowed in zip(found, expected, (rounding, 0.0), strict=True):
+        assert ((got - exact).abs() <= 1e-6 * exact.abs().amax(-1, keepdim=True) + allowed).all()
 
 
 def test_infinite_pairs_have_no_gradient():
