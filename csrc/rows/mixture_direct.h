@@ -96,7 +96,9 @@ void mix_kept_rows(const RowsCall& call, Strip<float>& strip, int64_t count, Row
     for (int64_t i = 0; i < count; ++i) {
         if (!is_one(i)) continue;
         DirectMixture<true, kSmallGap, kOnlyP> mixture(call, of[i]);
-        mixture.add(strip.log_p(i), strip.log_q(i), strip.padded(), strip.kept(i));
+        strip.each_part(i, [&](const float* a, const float* b, int64_t part, int64_t at) {
+            mixture.add(a, b, part, strip.kept(i, at));
+        });
         done[i] = mixture.finish(call, of[i]);
     }
 }

@@ -230,6 +230,47 @@ inline bool power_row_directly(const RowPair<float>& row, const RowsCall& call, 
     return power.finish(call, s);
 }
 
+// The gradients for the orders 2 and 1/2 of a row of floats whose sides are far apart: r is p^2/q or sqrt(p q), by e^L. False where
+// an entry is small beside what it is a difference of, or q is rounded to 0.
+template <bool kToP, bool kToQ>
+bool power_gradient_row_directly(const RowPair<float>& row, const RowsCall& call, const RowStatistics& s, double grad,
+                                 const Writer<float>& to_p, const Writer<float>& to_q) {
+    using V = FloatVector;
+    constexpr float kSmallest = Format<float>::kSmallestNormal;
+    const bool squared = call.share == 2;
+    if ((!squared && call.share != 0.5) || !(magnitude(s.value) > 0.1) || !(magnitude(s.value) < 20)) return false;
+    const Normalised<float> is(s);
+    const float factor_p = float(call.share * grad), factor_q = float((1 - call.share) * grad);
+    double over_sum = std::exp(-s.value);
+    for (int round = 0; round < 2; ++round) {
+        const float over = float(over_sum);
+        V most{};
+        FloatMask lost{};
+        const Balances<float> found = write_gradients<float, false, kToP, kToQ>(row, 1.0f, to_p, to_q, [&](V x, V y, V) {
+            Entries<float> to;
+            const V p = is.p(x), q = is.q(y);
+            V r;
+            if (squared) {
+                lost |= (q < kSmallest) & (p > 0.0f);
+                r = p * (p * reciprocal(larger(q, fill(kSmallest)))) * over;
+            } else {
+                r = square_root(p * q) * over;
+            }
+            most = larger(larger(p, q), larger(r, most));
+            if constexpr (kToP) to.p = {r - p, r - p, (r - p) * factor_p};
+            if constexpr (kToQ) to.q = {r - q, r - q, (r - q) * factor_q};
+            return to;
+        });
+        const double largest = double(largest_of<float>(most));
+        // A root is off by a third of what p^2/q is.
+        const auto is_clear = [&](const Balance<float>& side) { return side.largest() >= (squared ? 0.5 : 0.25) * largest; };
+        if (any(lost) || (kToP && !is_clear(found.p)) || (kToQ && !is_clear(found.q))) return false;
+        if ((!kToP || found.p.holds(largest)) && (!kToQ || found.q.holds(largest))) return true;
+        over_sum /= 1 + (kToP ? found.p : found.q).excess();
+    }
+    return false;
+}
+
 // One side of a vector of classes: log-weights, what makes probabilities of them, and z = log r/p.
 template <class T>
 struct PowerSide {
@@ -333,6 +374,9 @@ PowerBalances<T> power_gradient_pass(const RowPair<T>& row, const RowsCall& call
 template <class T, bool kHasMask, bool kToP, bool kToQ>
 bool power_gradient_row(const RowPair<T>& row, const RowsCall& call, const RowStatistics& s, double grad, const Writer<T>& to_p,
                         const Writer<T>& to_q) {
+    if constexpr (sizeof(T) == 4 && !kHasMask) {
+        if (power_gradient_row_directly<kToP, kToQ>(row, call, s, grad, to_p, to_q)) return true;
+    }
     const double alpha = call.share, gamma = 1 - alpha;
     const bool p_linear = call.sides[0].linear != 0, q_linear = call.sides[1].linear != 0;
     PowerCentres centres{moved(s.gap, s.gap_low, s.value / gamma), moved(s.gap, s.gap_low, -s.value / alpha)};

@@ -292,7 +292,7 @@ void measure_kept_rows(const RowsCall& call, Strip<float>& strip, int64_t count,
     }
     for (int64_t i = 0; i < count; ++i) {
         const auto add_to = [&](auto sum) {
-            sum.add(strip.log_p(i), strip.log_q(i), strip.padded(), strip.kept(i));
+            strip.each_part(i, [&](const float* a, const float* b, int64_t part, int64_t at) { sum.add(a, b, part, strip.kept(i, at)); });
             return sum.finish(call, of[i]);
         };
         if (is_power(call)) {
@@ -300,11 +300,9 @@ void measure_kept_rows(const RowsCall& call, Strip<float>& strip, int64_t count,
             const bool needs_no_power = call.share == 2 || call.share == 0.5;
             done[i] = needs_no_power ? kept_power_row(call, strip.padded(), strip.kept(i), of[i])
                                      : add_to(DirectPower<true>(call, of[i]));
-        } else if (is_jeffreys(call)) {
-            done[i] = DirectSymmetric<true, true>::may_do(of[i]) && add_to(DirectSymmetric<true, true>(of[i]));
         } else if (call.statistics != nullptr) {
             done[i] = DirectSymmetric<false, true>::may_do(of[i]) &&
-                      measure_variation_directly(strip.log_p(i), strip.padded(), strip.kept(i), of[i]);
+                      measure_variation_directly(strip.padded(), strip.kept(i), of[i]);
         } else {
             done[i] = DirectSymmetric<false, true>::may_do(of[i]) && add_to(DirectSymmetric<false, true>(of[i]));
         }
@@ -410,8 +408,8 @@ int64_t deliver(const RowsCall& call, int64_t row, const RowStatistics& s, bool 
     return (suspicious(s, 0, call.sides[0].tolerance) ? 1 : 0) | (suspicious(s, 1, call.sides[1].tolerance) ? 2 : 0);
 }
 
-// Rows of log-weights. kKeep: what follows KL takes up the exponentials of the first pass.
-template <class T, bool kKeep>
+// Rows of log-weights. kExtra: what the function that follows KL takes up from the first pass.
+template <class T, Extra kExtra>
 int64_t forward_in_strips(const RowsCall& call, int64_t begin, int64_t end) {
     const bool only_kl = call.function == int64_t(RowFunction::kKl) && call.outer == 0 && call.statistics == nullptr;
     int64_t reported = 0;
@@ -424,7 +422,7 @@ int64_t forward_in_strips(const RowsCall& call, int64_t begin, int64_t end) {
             if (is_left_out(call, first + i)) strip.leave_out(i);
             else strip.take(i, start.p, start.q);
         }
-        strip.template sum<kKeep>(count);
+        strip.template sum<kExtra>(count);
         for (int64_t i = 0; i < count; ++i) {
             if (only_kl && strip.plain(i)) {
                 store_value(call, first + i, strip.kl(i));
@@ -438,7 +436,10 @@ int64_t forward_in_strips(const RowsCall& call, int64_t begin, int64_t end) {
         }
         if (!follows_kl(call)) continue;
         bool mixed[Strip<T>::kRows] = {};
-        if constexpr (kKeep) measure_kept_rows(call, strip, count, found, mixed);
+        if constexpr (kExtra == Extra::kExponentials) measure_kept_rows(call, strip, count, found, mixed);
+        if constexpr (kExtra == Extra::kReverse) {
+            for (int64_t i = 0; i < count; ++i) mixed[i] = take_direct_jeffreys(strip.jeffreys(i), found[i]);
+        }
         for (int64_t i = 0; i < count; ++i) {
             if (!mixed[i]) measure_follower(call, first + i, found[i]);
             reported |= deliver(call, first + i, found[i], strip.plain(i));
@@ -449,10 +450,12 @@ int64_t forward_in_strips(const RowsCall& call, int64_t begin, int64_t end) {
 
 int64_t forward(const RowsCall& call, int64_t begin, int64_t end) {
     if (!has_weights(call) && !is_entropy(call) && !is_generalized(call)) {
-        if (call.wide && Strip<double>::fits(call.classes)) return forward_in_strips<double, false>(call, begin, end);
+        if (call.wide && Strip<double>::fits(call.classes)) return forward_in_strips<double, Extra::kNothing>(call, begin, end);
         const bool keep = follows_kl(call) && (call.statistics == nullptr || is_variation(call) || is_power(call));
         if (!call.wide && Strip<float>::fits(call.classes)) {
-            return keep ? forward_in_strips<float, true>(call, begin, end) : forward_in_strips<float, false>(call, begin, end);
+            if (is_jeffreys(call)) return forward_in_strips<float, Extra::kReverse>(call, begin, end);
+            return keep ? forward_in_strips<float, Extra::kExponentials>(call, begin, end)
+                        : forward_in_strips<float, Extra::kNothing>(call, begin, end);
         }
     }
     int64_t reported = 0;

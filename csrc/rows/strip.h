@@ -17,6 +17,7 @@ class Strip {
 
     explicit Strip(const RowsCall& call)
         : padded_(rounded_up<T>(call.classes)),
+          whole_(call.classes / kGroup<T> * kGroup<T>),
           rows_(kMost / padded_ < 1 ? 1 : kMost / padded_ > kRows ? kRows : kMost / padded_),
           classes_(call.classes),
           tolerance_p_(call.sides[0].tolerance),
@@ -30,23 +31,45 @@ class Strip {
     // Brings row i of the strip, which begins at these elements, into place and finds its scales.
     void take(int64_t i, int64_t first_p, int64_t first_q) {
         p_.turn_to(first_p), q_.turn_to(first_q);
-        a_[i] = p_.block(0, classes_, kNothing, buffer_p_ + i * padded_);
-        b_[i] = q_.block(0, classes_, kNothing, buffer_q_ + i * padded_);
-        top_p_[i] = largest_in(a_[i], padded_), top_q_[i] = largest_in(b_[i], padded_);
+        T *const to_p = buffer_p_ + i * padded_, *const to_q = buffer_q_ + i * padded_;
+        top_p_[i] = top_q_[i] = -kInfinity<T>;
+        a_[i] = p_.block(0, whole_, kNothing, to_p), b_[i] = q_.block(0, whole_, kNothing, to_q);
+        if (whole_ < classes_) {
+            p_.block(whole_, classes_ - whole_, kNothing, to_p + whole_), q_.block(whole_, classes_ - whole_, kNothing, to_q + whole_);
+        }
+        each_part(i, [&](const T* a, const T* b, int64_t count, int64_t) {
+            const T top_p = largest_in(a, count), top_q = largest_in(b, count);
+            top_p_[i] = top_p > top_p_[i] ? top_p : top_p_[i], top_q_[i] = top_q > top_q_[i] ? top_q : top_q_[i];
+        });
+    }
+
+    // work(log-weights of p, of q, how many, from which class): whole groups where they are, the rest padded to one.
+    template <class Work>
+    [[gnu::always_inline]] void each_part(int64_t i, Work&& work) const {
+        for (int64_t at = whole_ > 0 ? 0 : whole_; at < padded_; at = at < whole_ ? whole_ : padded_) {
+            const bool rest = at == whole_;
+            const int64_t moved = i * padded_ + whole_;
+            work(rest ? buffer_p_ + moved : a_[i], rest ? buffer_q_ + moved : b_[i], rest ? padded_ - whole_ : whole_, at);
+        }
     }
 
     // The row counts for nothing.
     void leave_out(int64_t i) { a_[i] = nullptr, cross_[i] = kNaN<double>; }
 
-    // Sums and describes the first `count` rows; kKeep: their exponentials are kept.
-    template <bool kKeep>
+    // Sums and describes the first `count` rows.
+    template <Extra kExtra>
     void sum(int64_t count) {
         for (int64_t i = 0; i < kRows; ++i) scale_p_[i] = scale_of(top_p_[i]), scale_q_[i] = scale_of(top_q_[i]);
         for (int64_t i = 0; i < count; ++i) {
             if (a_[i] == nullptr) continue;
-            const BlockSums<T> found = sum_block<T, false, false, false, kKeep>(
-                a_[i], b_[i], padded_, scale_p_[i], scale_q_[i], rows_ * padded_, kept(i));
+            BlockSums<T> found{};
+            each_part(i, [&](const T* a, const T* b, int64_t part, int64_t at) {
+                const BlockSums<T> more = sum_block<T, false, false, false, kExtra>(a, b, part, scale_p_[i], scale_q_[i],
+                                                                                    rows_ * classes_, kept(i, at));
+                found.p.add(more.p), found.q.add(more.q), found.cross.add(more.cross), found.reverse.add(more.reverse);
+            });
             total_p_[i] = found.p.total(), total_q_[i] = found.q.total(), cross_[i] = found.cross.total();
+            if constexpr (kExtra == Extra::kReverse) reverse_[i] = found.reverse.total();
         }
         // Always eight of them, so that a row has the same digits wherever it stands.
         for (int64_t i = 0; i < count; i += 8) describe(i);
@@ -63,11 +86,11 @@ class Strip {
     // Whether the direct form of a row is accurate and its sums are those of its views.
     bool plain(int64_t i) const { return plain_[i]; }
     double kl(int64_t i) const { return kl_[i]; }
+    // E_q u - E_p u = KL(p || q) + KL(q || p), of a pass with Extra::kReverse.
+    double jeffreys(int64_t i) const { return reverse_[i] / total_q_[i] - cross_[i] / total_p_[i]; }
 
-    const T* log_p(int64_t i) const { return a_[i]; }
-    const T* log_q(int64_t i) const { return b_[i]; }
     int64_t padded() const { return padded_; }
-    KeptExponentials<T> kept(int64_t i) { return {kept_p_ + i * padded_, kept_q_ + i * padded_}; }
+    KeptExponentials<T> kept(int64_t i, int64_t at = 0) { return {kept_p_ + i * padded_ + at, kept_q_ + i * padded_ + at}; }
 
   private:
     static constexpr T kNothing = T(-1e30);
@@ -101,12 +124,12 @@ class Strip {
                near_one(scale_p_[i], total_p_[i], tolerance_p_) & near_one(scale_q_[i], total_q_[i], tolerance_q_);
     }
 
-    int64_t padded_, rows_, classes_;
+    int64_t padded_, whole_, rows_, classes_;
     double tolerance_p_, tolerance_q_;
     Reader<T> p_, q_;
     const T *a_[kRows], *b_[kRows];
     T top_p_[kRows] = {}, top_q_[kRows] = {}, scale_p_[kRows], scale_q_[kRows];
-    double total_p_[kRows] = {}, total_q_[kRows] = {}, cross_[kRows] = {};
+    double total_p_[kRows] = {}, total_q_[kRows] = {}, cross_[kRows] = {}, reverse_[kRows] = {};
     double gap_[kRows], gap_low_[kRows], kl_[kRows];
     bool plain_[kRows];
     alignas(64) T buffer_p_[kMost + kGroup<T>], buffer_q_[kMost + kGroup<T>];

@@ -88,6 +88,9 @@ inline Vector<T> log_weight_ratio(Vector<T> x, Vector<T> y) {
     }
 }
 
+// What else the first pass finds, for the function that follows KL.
+enum class Extra { kNothing, kExponentials, kReverse };
+
 // Where the exponentials of a row are left for a second pass.
 template <class T>
 struct KeptExponentials {
@@ -97,13 +100,13 @@ struct KeptExponentials {
 // What is found in a block whose scales are known.
 template <class T>
 struct BlockSums {
-    Accumulator<T> p, q, cross;
+    Accumulator<T> p, q, cross, reverse;  // reverse: sum e^b (b - a) / 2^scale_q
     Mask<T> leaks, broken;
 };
 
 // kLinearP, kLinearQ: the block gives this side's weights, floats, not their logarithms. Subnormal ones make the sums unusable, and
 // so does, without masks, a q of zero where p is not. ahead: of what is asked of memory meanwhile.
-template <class T, bool kHasMask, bool kLinearP = false, bool kLinearQ = false, bool kKeep = false>
+template <class T, bool kHasMask, bool kLinearP = false, bool kLinearQ = false, Extra kExtra = Extra::kNothing>
 [[gnu::always_inline]] inline BlockSums<T> sum_block(const T* a, const T* b, int64_t padded, T power_p, T power_q, int64_t ahead,
                                                      [[maybe_unused]] KeptExponentials<T> kept = {}) {
     using V = Vector<T>;
@@ -111,10 +114,10 @@ template <class T, bool kHasMask, bool kLinearP = false, bool kLinearQ = false, 
     constexpr int kCount = Lanes<T>::kCount;
     constexpr T kSmallest = Format<T>::kSmallestNormal, kNoWeight = -kInfinity<T>;
     const V scale_p = fill(power_p), scale_q = fill(power_q);
-    Accumulator<T> block_p, block_q, block_cross;
+    Accumulator<T> block_p, block_q, block_cross, block_reverse;
     M leaks{}, broken{};
     for (int64_t i = 0; i < padded; i += kGroup<T>) {
-        V sum_p{}, sum_q{}, sum_cross{};
+        V sum_p{}, sum_q{}, sum_cross{}, sum_reverse{};
         prefetch_group(a + i + ahead), prefetch_group(b + i + ahead);
 #pragma GCC unroll 4
         for (int j = 0; j < 4; ++j) {
@@ -136,12 +139,14 @@ template <class T, bool kHasMask, bool kLinearP = false, bool kLinearQ = false, 
                 if constexpr (!kLinearQ) e_q = in_q | (y != y) ? e_q + (y - y) : V{};
                 u = in_p & in_q ? u : V{};
             }
-            if constexpr (kKeep) store_lanes(e_p, kept.p + i + j * kCount), store_lanes(e_q, kept.q + i + j * kCount);
+            if constexpr (kExtra == Extra::kExponentials) store_lanes(e_p, kept.p + i + j * kCount), store_lanes(e_q, kept.q + i + j * kCount);
             sum_p += e_p, sum_q += e_q, sum_cross += e_p * u;
+            if constexpr (kExtra == Extra::kReverse) sum_reverse += e_q * u;
         }
         block_p.add(sum_p), block_q.add(sum_q), block_cross.add(sum_cross);
+        if constexpr (kExtra == Extra::kReverse) block_reverse.add(sum_reverse);
     }
-    return {block_p, block_q, block_cross, leaks, broken};
+    return {block_p, block_q, block_cross, block_reverse, leaks, broken};
 }
 
 template <class T, bool kHasMask, bool kLinearP = false, bool kLinearQ = false>

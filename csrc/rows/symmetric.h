@@ -76,6 +76,17 @@ bool symmetric_row_directly(const RowPair<float>& row, const RowsCall& call, Row
     return sum.finish(call, s);
 }
 
+// J of a row of floats without masks as E_q u - E_p u, where both of its parts are accurate in the direct form (kl.h).
+inline bool take_direct_jeffreys(double value, RowStatistics& s) {
+    const double reverse = value - s.kl;
+    if ((s.state & (kMasked | kDouble | kUndefined | kAbsent | kRefined)) || !direct_form_is_accurate(s.kl, s.gap) ||
+        !direct_form_is_accurate(reverse, s.gap)) {
+        return false;
+    }
+    s.value = value, s.mean[1] = reverse;
+    return true;
+}
+
 // J of a row with equal supports, and E_q v = KL(q || p) as mean[1].
 template <class T, bool kHasMask>
 void sum_jeffreys(const RowPair<T>& row, RowStatistics& s) {
@@ -157,7 +168,7 @@ Balances<T> jeffreys_gradient_pass(const RowPair<T>& row, const RowStatistics& s
     });
 }
 
-// False for a row of floats that wants double. The gap comes from a second pass.
+// False for a row of floats that wants double. The gap comes from a second pass unless the sides are far apart.
 template <class T, bool kHasMask, bool kToP, bool kToQ>
 bool jeffreys_gradient_row(const RowPair<T>& row, const RowsCall& call, const RowStatistics& s, double grad, const Writer<T>& to_p,
                            const Writer<T>& to_q) {
@@ -267,7 +278,7 @@ bool measure_variation(const RowPair<T>& row, const RowsCall& call, RowStatistic
 }
 
 // The same directly, for a row of floats without masks whose sides are far apart, from the exponentials of a first pass.
-inline bool measure_variation_directly(const float* a, int64_t padded, KeptExponentials<float> kept, RowStatistics& s) {
+inline bool measure_variation_directly(int64_t padded, KeptExponentials<float> kept, RowStatistics& s) {
     using V = FloatVector;
     constexpr int kCount = Lanes<float>::kCount;
     const float over_p = float(1 / s.total[0]), over_q = float(1 / s.total[1]);
@@ -279,7 +290,7 @@ inline bool measure_variation_directly(const float* a, int64_t padded, KeptExpon
         for (int64_t k = i; k < i + kGroup<float>; k += kCount) {
             const V p = load_lanes(kept.p + k) * over_p, q = load_lanes(kept.q + k) * over_q, excess = q - p;
             const FloatMask rises = excess > 0.0f;
-            uncertain |= (magnitude_of(excess) <= 1e-5f * p) & (load_lanes(a + k) > -1e29f);
+            uncertain |= magnitude_of(excess) < 1e-5f * p;
             up += rises ? excess : V{}, down -= rises ? V{} : excess;
             p_falls += rises ? V{} : p, q_falls += rises ? V{} : q;
             p_rises += rises ? p : V{}, q_rises += rises ? q : V{};
@@ -306,9 +317,13 @@ void variation_gradient_row(const RowPair<T>& row, const RowsCall& call, const R
     const T tie = T(kTie * s.kl), tie_of_equals = p_linear && q_linear ? T(kTieOfEqualWeights * s.kl) : tie;
     const T near_p = std::signbit(s.mean[0]) ? T(1) : T(-1), near_q = std::signbit(s.mean[1]) ? T(1) : T(-1);
     const T mean_p = T(s.mean[0]), mean_q = T(s.mean[1]);
+    // A row that was measured directly has no tie and no sign that rounding could turn.
+    const bool directly = sizeof(T) == 4 && !kHasMask && s.kl == 0;
     const Balances<T> found = write_gradients<T, kHasMask, kToP, kToQ>(row, T(0.5 * grad), to_p, to_q, [&](V x, V y, V missing) {
         Entries<T> to;
-        const V v = is.log_ratio(x, y, missing), sign = sign_of_change<T, kHasMask>(x, y, v, tie, tie_of_equals);
+        V sign;
+        if (directly) sign = is.q(y) > is.p(x) ? fill(T(-1)) : fill(T(1));
+        else sign = sign_of_change<T, kHasMask>(x, y, is.log_ratio(x, y, missing), tie, tie_of_equals);
         if constexpr (kToP) {
             V p = is.p(x), less = (sign - near_p) - mean_p;
             if constexpr (kHasMask) p = x > -kInfinity<T> ? p : V{};
