@@ -60,3 +60,29 @@ def test_ctrl_c_prints_what_is_known_and_resume_continues(files, tmp_path, capsy
     assert main(["compare", *files, "--as", "logits", "--json", "--resume", str(state)]) == 0
     assert json.loads(capsys.readouterr().out) == whole
     assert not state.exists()
+
+
+def test_a_report_that_cannot_be_written_keeps_the_saved_state(files, tmp_path, capsys, monkeypatch):
+    state = tmp_path / "state.json"
+    monkeypatch.setattr("kullback.cli.compare._SAVE_SECONDS", -1.0)
+
+    def fail(*_, **__):
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("kullback.cli.compare.emit", fail)
+        assert main(["compare", *files, "--as", "logits", "--resume", str(state)]) != 0
+    assert state.exists()
+    assert main(["compare", *files, "--as", "logits", "--json", "--resume", str(state)]) == 0
+    assert "continued at row" in capsys.readouterr().err
+    assert not state.exists()
+
+
+def test_odd_input_is_an_error_of_usage(files, tmp_path, capsys):
+    nothing, nested = tmp_path / "nothing.npy", tmp_path / "nested.json"
+    np.save(nothing, np.empty((4, 0), np.float32))
+    nested.write_text("[" * 200_000)
+    assert main(["compare", str(nothing), str(nothing), "--as", "logits"]) == 2
+    assert main(["compare", *files, "--as", "logits", "--resume", str(nested)]) == 2
+    assert main(["compare", *files, "--as", "logits", "--block", "1" + "0" * 30]) == 2
+    assert "run again with --debug" not in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """Measures of rows against an independent implementation in extended precision, for every dtype, masks and tops."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -94,3 +95,13 @@ def test_temperature_slopes_vanish_at_the_temperature():
     assert slopes[4].abs().max() < 1e-4
     assert (slopes[:4] < 0).all()
     assert (slopes[5:] > 0).all()
+
+
+def test_temperature_slopes_of_extreme_rows_are_finite_and_silent():
+    p = torch.tensor([[500.0, 1.0, 0.0], [3e38, -3e38, 0.0], [0.0, -math.inf, -math.inf]])
+    q = torch.tensor([[-math.inf, 0.0, 1.0], [-3e38, 3e38, 0.0], [-math.inf, 0.0, 1.0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        slopes = temperature_slopes(Logits(p), Logits(q))
+    assert slopes.isfinite().all()
+    assert (slopes[:, 2] == 0).all()

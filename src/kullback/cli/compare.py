@@ -72,7 +72,9 @@ def command(  # noqa: PLR0917 - typer reads the parameters as options
     documents: Annotated[
         Path | None, typer.Option("--documents", metavar="FILE", help="The document of each row, an integer.")
     ] = None,
-    block: Annotated[int | None, typer.Option("--block", metavar="N", help="Rows of a block.", min=1)] = None,
+    block: Annotated[
+        int | None, typer.Option("--block", metavar="N", help="Rows of a block.", min=1, max=1 << 62)
+    ] = None,
     measures: Annotated[
         str | None, typer.Option("--measures", metavar="LIST", help="Only these, e.g. kl,top1; kl alone is fastest.")
     ] = None,
@@ -157,15 +159,14 @@ def command(  # noqa: PLR0917 - typer reads the parameters as options
         with _stop_signals(signal.SIG_IGN):
             interrupted = merge_ranks(job, rank, size, interrupted)
         leave_ranks()
-    if resume is not None and not interrupted:
+    status = OK
+    if not rank:
+        result = job.result(known, notes)
+        emit(result.page, result.to_dict, json=json, html=html, plot=plot, width=width)
+        status = _INTERRUPTED if interrupted else judge(result.to_dict(), limits)
+    if resume is not None and not interrupted:  # only now: a report that cannot be written must not cost the run
         resume.unlink(missing_ok=True)
-    if rank:
-        return OK
-    result = job.result(known, notes)
-    emit(result.page, result.to_dict, json=json, html=html, plot=plot, width=width)
-    if interrupted:
-        return _INTERRUPTED
-    return judge(result.to_dict(), limits)
+    return status
 
 
 def _open_checkpoints(  # noqa: PLR0917

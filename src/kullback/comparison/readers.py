@@ -262,7 +262,7 @@ def _unpacked(name: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Row
 
 def check_shape(name: str, shape: Sequence[int]) -> None:
     """Refuse shapes that no array of rows has."""
-    if not 1 <= len(shape) <= _MAX_DIMENSIONS or any(length < 0 for length in shape):
+    if not 1 <= len(shape) <= _MAX_DIMENSIONS or any(length < 0 for length in shape) or shape[-1] == 0:
         refuse(name, f"its shape {tuple(shape)} is not one of rows and classes", "an array of shape (rows, classes)")
 
 

@@ -44,7 +44,7 @@ def load_job(job: Job, path: Path) -> bool:
             raise ValueError("too large")
         state = json.loads(path.read_text(encoding="utf-8"))
         known = isinstance(state, dict) and state.get("format") == _FORMAT and state.get("version") == 1
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputValueError(f"{path} is not a saved comparison: {error}.") from error
     if not known:
         raise InputValueError(f"{path} is not a saved comparison.")
