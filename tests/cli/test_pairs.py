@@ -5,7 +5,7 @@ import json
 from kullback import coverage, kl_method
 from kullback.cli.main import main
 from kullback.diagnose import matrix
-from kullback.pairs.families import examples
+from kullback.pairs.table import examples
 
 
 def test_the_table_has_a_mark_for_every_pair_of_numbers(capsys):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import kullback
-from kullback.pairs import infinite, registry
-from kullback.pairs.infinite import kl_infinite
+from kullback.pairs import integrals, registry
+from kullback.pairs.integrals import kl_infinite
 
 HERE = Path(__file__).parent
 # Structural rules are about wrappers, not families; `test_structure.py` is theirs.
@@ -31,7 +31,7 @@ BESIDE = {
     ("MultivariateNormal", "LowRankMultivariateNormal"): "low_rank",
 }
 # Infinite whatever the parameters; nothing to compute.
-INFINITE = {(p.__name__, q.__name__) for p, q in infinite._PAIRS}
+INFINITE = {(p.__name__, q.__name__) for p, q in integrals.INFINITE_PAIRS}
 SHARED_FORMULAS = {kl_infinite}
 # Two are infinite but for one certain outcome, so that there is nothing to differentiate in p: their tables are read by
 # their own tests. ExpRelaxedCategorical answers for RelaxedOneHotCategorical, and is tested against RelaxedBernoulli.

@@ -16,7 +16,7 @@ from torch import distributions as d
 from torch.distributions.transforms import AffineTransform, PowerTransform
 
 import kullback as kb
-from kullback.pairs.families import examples
+from kullback.pairs.table import examples
 
 TABLE = Path(__file__).parents[1] / "golden" / "distribution_divergences.json"
 # Relative, float64.

@@ -6,7 +6,7 @@ from torch import distributions as d
 
 import kullback
 from kullback.pairs import kl_divergence
-from kullback.pairs.families import examples
+from kullback.pairs.table import examples
 
 PAIRS = [
     (d.Normal, d.Normal),  # a native formula

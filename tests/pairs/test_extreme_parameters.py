@@ -8,8 +8,8 @@ import torch
 from torch import distributions as d
 
 import kullback as kb
-from kullback.pairs.families import examples
 from kullback.pairs.parameters import tensors_of
+from kullback.pairs.table import examples
 
 TINY = torch.finfo(torch.float32).tiny
 NO_NUMBERS = (d.LowRankMultivariateNormal, d.MultivariateNormal, d.Wishart)  # matrices have tests of their own

@@ -7,12 +7,12 @@ import torch
 
 from kullback.divergences.kl import integral as kl_by_integral
 from kullback.pairs import kl_divergence, kl_method, kl_with_error
-from kullback.pairs.families import examples
-from kullback.pairs.infinite import _PAIRS
+from kullback.pairs.integrals import INFINITE_PAIRS
 from kullback.pairs.parameters import tensors_of
+from kullback.pairs.table import examples
 
 
-@pytest.mark.parametrize(("p", "q"), _PAIRS, ids=lambda family: family.__name__)
+@pytest.mark.parametrize(("p", "q"), INFINITE_PAIRS, ids=lambda family: family.__name__)
 def test_infinite_with_zero_gradient_as_the_tails_say(p: type, q: type) -> None:
     one, other = examples()[p], examples()[q]
     assert kl_method(one, other) == "infinite"

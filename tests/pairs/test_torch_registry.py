@@ -235,7 +235,7 @@ def test_a_negative_rounding_is_no_mistake(monkeypatch):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_default_dtype_of_half_precision(dtype):
-    from kullback.pairs.families import examples
+    from kullback.pairs.table import examples
 
     expected = kb.coverage()
     before = torch.get_default_dtype()

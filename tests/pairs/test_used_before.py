@@ -14,7 +14,7 @@ from torch import distributions as d
 from torch.distributions import Distribution
 
 from kullback import kl
-from kullback.pairs.families import examples
+from kullback.pairs.table import examples
 
 USES = ("mean", "mode", "variance", "probs", "logits", "scale_tril", "covariance_matrix", "precision_matrix", "support")
 

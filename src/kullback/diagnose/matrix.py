@@ -9,8 +9,7 @@ from typing import NamedTuple
 from torch.distributions import Distribution
 
 from kullback._core.errors import InputValueError, explain_problem
-from kullback.pairs.families import examples
-from kullback.pairs.table import coverage
+from kullback.pairs.table import coverage, examples
 
 MARKS = {"closed form": "C", "integral": "I", "series": "S", "user": "U", "infinite": "∞", "": "."}
 _LEGEND = {

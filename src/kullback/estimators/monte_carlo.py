@@ -25,7 +25,7 @@ from kullback.estimators.inputs import inside_support
 from kullback.estimators.pareto import effective_size, pareto_k
 from kullback.estimators.transport import transport, uniforms_needed
 from kullback.pairs import kl_with_error
-from kullback.pairs.dispatch import check_pair
+from kullback.pairs.checks import check_pair
 from kullback.pairs.support import contained
 
 _SCRAMBLINGS = 16

@@ -62,3 +62,8 @@ def is_batch_of_gradients(tensor: Tensor) -> bool:
     It has its own, older vmap, which is no functorch level; its tensors say so themselves.
     """
     return bool(torch._C._functorch.is_legacy_batchedtensor(tensor))
+
+
+def known_true(mask: Tensor) -> bool:
+    """Whether a mask holds everywhere; False where values cannot be looked at."""
+    return not is_traced() and bool(mask.all())

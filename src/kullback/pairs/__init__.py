@@ -1,18 +1,17 @@
 """You hold two distributions. Closed forms of KL(p ‖ every q) are in `closed/`, in the file named after p."""
 
+# Imported because they register their rules.
 from kullback.pairs import (
+    as_known_family,
     closed,
     dirichlet,
     exponential_family,
     gaussian,
-    independent,
-    infinite,
     integrals,
     lkj_cholesky,
-    named,
     relaxed_one_hot_categorical,
     stick_breaking,
-    transformed_distribution,
+    structure,
     wishart,
 )
 from kullback.pairs.dispatch import KLResult, kl_divergence, kl_method, kl_with_error
@@ -23,24 +22,22 @@ from kullback.pairs.table import Pair, coverage
 __all__ = [
     "KLResult",
     "Pair",
+    "as_known_family",
     "closed",
     "coverage",
     "dirichlet",
     "exponential_family",
     "gaussian",
-    "independent",
-    "infinite",
     "install_into_torch",
     "integrals",
     "kl_divergence",
     "kl_method",
     "kl_with_error",
     "lkj_cholesky",
-    "named",
     "register_kl",
     "relaxed_one_hot_categorical",
     "stick_breaking",
-    "transformed_distribution",
+    "structure",
     "uninstall_from_torch",
     "wishart",
 ]

@@ -11,20 +11,16 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from torch.distributions import Distribution, Independent, TransformedDistribution
+from torch.distributions import kl as torch_kl
 
-from kullback._core.errors import InputTypeError, NoRouteError, ShapeError, explain_problem
+from kullback._core.errors import NoRouteError
 from kullback._core.notebook import numbers_html
-from kullback._core.shapes import joint_shape
+from kullback.kernels.levels import is_traced
 from kullback.pairs import registry, support
-from kullback.pairs.inherited import warn_of_other_densities
-from kullback.pairs.no_route import describe_argument, explain_no_route, reach_same_event
+from kullback.pairs.checks import check_pair, explain_no_route, registered_value, warn_of_other_densities
+from kullback.pairs.nan_guard import nan_where_parameters_are_nan, replace_unexplained_nan
 from kullback.pairs.parameters import result_dtype, tensors_of
-from kullback.pairs.registered import registered_value
 from kullback.pairs.registry import native as _native
-from kullback.pairs.torch_registry import entry
-from kullback.pairs.undefined import marked
-from kullback.pairs.unexplained_nan import replace_unexplained_nan
-from kullback.pairs.visible import hidden
 
 # Relative errors in float64: of a native kernel, and of a closed form, whose terms may be larger than their sum.
 _NATIVE, _CLOSED = 1e-13, 1e-10
@@ -86,7 +82,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     else:  # any other tracer is seen by the native call, which then declines
         kinds = type(p), type(q)
         known = _native.get(kinds)
-        if known is None or entry(kinds) is not known.in_torch:
+        if known is None or torch_kl._KL_REGISTRY.get(kinds) is not known.in_torch:
             known = registry.find_native(*kinds)
         if known is not None:
             value: Tensor = known.call(p, q)
@@ -113,7 +109,7 @@ def _closed_form(rule: registry.Rule, p: Distribution, q: Distribution) -> Tenso
     warn_of_other_densities(p, q)
     value = cast("Tensor", rule.formula(p, q))
     # One look at the least value shows a NaN, too. Only on the CPU: elsewhere it waits for the device.
-    seen = value.is_cpu and not hidden()
+    seen = value.is_cpu and not is_traced()
     least = value.detach().min().item() if seen and value.numel() else 0.0
     if math.isnan(least):
         found = replace_unexplained_nan(functools.partial(_value_and_error, rule), p, q)
@@ -247,7 +243,7 @@ def kl_method(p: Distribution, q: Distribution) -> str | None:
 def _outside_support(rule: registry.Rule, p: Distribution, q: Distribution) -> bool:
     """Whether p's support is nowhere inside q's, unless p is so degenerate that the formula is finite."""
     inside = support.contained(p, q)
-    if hidden() or inside is True or (isinstance(inside, Tensor) and bool(inside.any())):
+    if is_traced() or inside is True or (isinstance(inside, Tensor) and bool(inside.any())):
         return False
     return not rule.decides_support or bool((answer(p, q)[0] == torch.inf).all())
 
@@ -264,7 +260,7 @@ def _rounded(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None, s
     if method in _REGISTERED:
         return value, error, method
     dtype = result_dtype(p, q)
-    value = marked(value.to(dtype), p, q).expand(shape)
+    value = nan_where_parameters_are_nan(value.to(dtype), p, q).expand(shape)
     return value, None if error is None else error.to(dtype).expand(shape), method
 
 
@@ -317,7 +313,7 @@ def _summed(inner: registry.Reduced) -> tuple[Tensor, Tensor | None, str]:
     value, error, method = answer(inner.p, inner.q)
     if inner.summed:
         dims = tuple(range(-inner.summed, 0))
-        value = marked(value, inner.p, inner.q).expand(shape).sum(dims)
+        value = nan_where_parameters_are_nan(value, inner.p, inner.q).expand(shape).sum(dims)
         error = None if error is None else error.expand(shape).sum(dims)
     if inner.plus is None:
         return value, error, method
@@ -325,39 +321,6 @@ def _summed(inner: registry.Reduced) -> tuple[Tensor, Tensor | None, str]:
     if error is not None and more_error is not None:
         error = error + more_error
     return value + more, more_error if error is None else error, _of_both(method, more_method)
-
-
-def check_pair(p: Distribution, q: Distribution) -> torch.Size:
-    """Both are distributions over the same kind of event; the broadcast batch shape."""
-    for name, given in (("p", p), ("q", q)):
-        if not isinstance(given, Distribution):
-            raise InputTypeError(
-                explain_problem(
-                    f"kl_divergence() compares two torch.distributions objects; {name} is not one.",
-                    got=f"{name} is {describe_argument(given)}",
-                    expected="a Distribution",
-                    instead="kl(Logits(a), Logits(b)) for tensors, kl_divergence(Normal(0, 1), Normal(1, 2)) here",
-                )
-            )
-    if p.event_shape != q.event_shape:
-        raise ShapeError(
-            explain_problem(
-                "p and q have different event shapes; event dimensions are never broadcast.",
-                got=f"{tuple(p.event_shape)} for {type(p).__name__}, {tuple(q.event_shape)} for {type(q).__name__}",
-                expected="the same event shape on both sides",
-                instead=reach_same_event(p, q),
-            )
-        )
-    try:
-        return joint_shape(p.batch_shape, q.batch_shape)
-    except RuntimeError:
-        raise ShapeError(
-            explain_problem(
-                "The batch shapes of p and q do not broadcast.",
-                got=f"{tuple(p.batch_shape)} and {tuple(q.batch_shape)}",
-                expected="shapes that torch.broadcast_shapes accepts",
-            )
-        ) from None
 
 
 def infinite_everywhere(p: Distribution, q: Distribution) -> Tensor:

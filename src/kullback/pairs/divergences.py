@@ -34,12 +34,13 @@ from kullback.kernels.f_rows.ratios import root
 from kullback.kernels.row_op import RowOp
 from kullback.kernels.sides import Encoding
 from kullback.pairs import registry
-from kullback.pairs.dispatch import check_pair, kl_divergence
+from kullback.pairs.as_known_family import as_known_family
+from kullback.pairs.checks import check_pair
+from kullback.pairs.dispatch import kl_divergence
 from kullback.pairs.geometric_mixture import renyi_in_family
-from kullback.pairs.named import named
+from kullback.pairs.nan_guard import nan_where_parameters_are_nan
 from kullback.pairs.parameters import gives_logits, result_dtype, working
-from kullback.pairs.transformed_distribution import kl_transformed_transformed
-from kullback.pairs.undefined import marked
+from kullback.pairs.structure import kl_transformed_transformed
 
 Formula = Callable[[Distribution, Distribution], Tensor | None]
 OfReadings = Callable[[Reading, Reading], tuple[Tensor, Tensor]]
@@ -207,18 +208,18 @@ def _answer(
     value = _inside(*_simpler(p, q), formula, additive=additive)
     if value is None:
         _refuse(name, p, q, additive=additive)
-    value = marked(value if finish is None else finish(value), p, q)
+    value = nan_where_parameters_are_nan(value if finish is None else finish(value), p, q)
     # Adding 0 makes 0 of −0.
     return (value + 0.0).to(result_dtype(p, q)).expand(shape)
 
 
 def _simpler(p: Distribution, q: Distribution) -> tuple[Distribution, Distribution]:
     """The distributions by their names, before the last maps that both have: no divergence sees a bijection."""
-    p, q = named(p), named(q)
+    p, q = as_known_family(p), as_known_family(q)
     if not (isinstance(p, TransformedDistribution) and isinstance(q, TransformedDistribution)):
         return p, q
     before = kl_transformed_transformed(p, q)
-    return (p, q) if before is None else (named(before.p), named(before.q))
+    return (p, q) if before is None else (as_known_family(before.p), as_known_family(before.q))
 
 
 def _inside(p: Distribution, q: Distribution, formula: Formula, *, additive: bool) -> Tensor | None:
@@ -237,7 +238,7 @@ def _inside(p: Distribution, q: Distribution, formula: Formula, *, additive: boo
     value = _inside(inner.p, inner.q, formula, additive=additive)
     if value is None or not inner.summed:
         return value
-    return marked(value, inner.p, inner.q).expand(shape).sum(tuple(range(-inner.summed, 0)))
+    return nan_where_parameters_are_nan(value, inner.p, inner.q).expand(shape).sum(tuple(range(-inner.summed, 0)))
 
 
 def _refuse(name: str, p: Distribution, q: Distribution, *, additive: bool) -> NoReturn:

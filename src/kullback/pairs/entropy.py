@@ -1,53 +1,73 @@
-"""Entropy and cross-entropy of distributions: by formula, else by the engine; `api` calls them."""
+"""Entropy and cross-entropy of distributions: by a formula per family, else by the engine; `api` calls them.
+
+Entropies of densities are differential ones. Formulas compute in working precision.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor
+from torch import distributions as d
 from torch.distributions import Distribution, Independent
 
 from kullback._core.errors import NoRouteError, explain_problem
-from kullback.densities.reading import read
+from kullback.densities.reading import read as read_density
 from kullback.divergences import entropy as by_engine
 from kullback.divergences.expectations import check_normalised
+from kullback.kernels.entropy_rows import entropy_rows
+from kullback.kernels.sides import Encoding
+from kullback.pairs.as_known_family import as_known_family
+from kullback.pairs.checks import check_pair
+from kullback.pairs.closed.gamma import negentropy
+from kullback.pairs.closed.von_mises import log_i0_bregman
+from kullback.pairs.dirichlet import dirichlet_kl
 from kullback.pairs.dispatch import answer as kl_answer
-from kullback.pairs.dispatch import check_pair
 from kullback.pairs.divergences import read_pair
-from kullback.pairs.entropies import formula_for
-from kullback.pairs.named import named
-from kullback.pairs.parameters import result_dtype
-from kullback.pairs.undefined import marked
+from kullback.pairs.gaussian.relative_factor import lower_factor
+from kullback.pairs.moments import EULER
+from kullback.pairs.nan_guard import nan_where_parameters_are_nan
+from kullback.pairs.outcomes import Chance, chance
+from kullback.pairs.parameters import gives_logits, read, result_dtype, working
+from kullback.special import digamma
+
+_NORMAL = math.log(2 * math.pi * math.e) / 2
+
+Entropy = Callable[[Any], Tensor]
 
 
 def entropy(p: Distribution) -> Tensor:
     """−E_p log p, of densities or of probabilities."""
-    return marked(_entropy(p, "entropy"), p).to(result_dtype(p, p)).expand(p.batch_shape)
+    return nan_where_parameters_are_nan(_entropy(p, "entropy"), p).to(result_dtype(p, p)).expand(p.batch_shape)
 
 
 def cross_entropy(p: Distribution, q: Distribution) -> Tensor:
     """−E_p log q = H(p) + KL(p ‖ q), or one integral where neither is known by formula."""
     shape = check_pair(p, q)
-    readings = read_pair(p, q) if formula_for(named(p)) is None else None
+    readings = read_pair(p, q) if _formula_of(as_known_family(p)) is None else None
     if readings is not None and readings[0].lattice == readings[1].lattice:
         value = by_engine.cross_entropy(*readings)[0].reshape(shape)
     else:
         own, divergence = _entropy(p, "cross_entropy"), kl_answer(p, q)[0]
         # An infinite element has no gradient, and the entropy of p would bring one.
         value = torch.where(divergence.isinf(), 0.0, own) + divergence
-    return marked(value, p, q).to(result_dtype(p, q)).expand(shape)
+    return nan_where_parameters_are_nan(value, p, q).to(result_dtype(p, q)).expand(shape)
 
 
 def _entropy(p: Distribution, name: str) -> Tensor:
     """In working precision."""
-    p = named(p)
+    p = as_known_family(p)
     if isinstance(p, Independent):
         dims = p.reinterpreted_batch_ndims
         inner = _entropy(p.base_dist, name).expand(p.base_dist.batch_shape)
         return inner.sum(tuple(range(-dims, 0))) if dims else inner
-    formula = formula_for(p)
+    formula = _formula_of(p)
     if formula is not None:
         return formula(p)
-    reading = read(p, p.batch_shape)
+    reading = read_density(p, p.batch_shape)
     if reading is not None:
         check_normalised(reading)
         return by_engine.entropy(reading)[0].reshape(p.batch_shape)
@@ -61,3 +81,172 @@ def _entropy(p: Distribution, name: str) -> Tensor:
             else "an average of −log p(x) over samples: -p.log_prob(p.sample((n,))).mean(0)",
         )
     )
+
+
+def _formula_of(p: Distribution) -> Entropy | None:
+    """The formula of p's family, if there is one."""
+    return next((_FAMILIES[t] for t in type(p).__mro__ if t in _FAMILIES), None)
+
+
+def _of_scale(constant: float, name: str = "scale") -> Entropy:
+    """A family that is one law up to location and scale."""
+
+    def entropy(p: Distribution) -> Tensor:
+        (scale,) = read(p, name)
+        return constant + torch.log(scale)
+
+    return entropy
+
+
+def _exponential(p: d.Exponential) -> Tensor:
+    return 1 - torch.log(*read(p, "rate"))
+
+
+def _uniform(p: d.Uniform) -> Tensor:
+    low, high = read(p, "low", "high")
+    return torch.log(high - low)
+
+
+def _log_normal(p: d.LogNormal) -> Tensor:
+    loc, scale = read(p, "loc", "scale")
+    return _NORMAL + loc + torch.log(scale)
+
+
+def _pareto(p: d.Pareto) -> Tensor:
+    scale, alpha = read(p, "scale", "alpha")
+    return torch.log(scale) - torch.log(alpha) + 1 + 1 / alpha
+
+
+def _generalized_pareto(p: Distribution) -> Tensor:
+    scale, shape = read(p, "scale", "concentration")
+    return torch.log(scale) + shape + 1
+
+
+def _weibull(p: d.Weibull) -> Tensor:
+    scale, power = read(p, "scale", "concentration")
+    return EULER * (1 - 1 / power) + torch.log(scale) - torch.log(power) + 1
+
+
+def _standard_gamma(shape: Tensor) -> Tensor:
+    return _NORMAL + torch.log(shape) / 2 - negentropy(shape)
+
+
+def _gamma(p: d.Gamma) -> Tensor:
+    shape, rate = read(p, "concentration", "rate")
+    return _standard_gamma(shape) - torch.log(rate)
+
+
+def _inverse_gamma(p: d.InverseGamma) -> Tensor:
+    """The entropy of 1/x is that of x less 2·E log x."""
+    shape, rate = read(p, "concentration", "rate")
+    return _standard_gamma(shape) + torch.log(rate) - 2 * digamma(shape)
+
+
+def _beta(p: d.Beta) -> Tensor:
+    return _dirichlet(p._dirichlet)
+
+
+def _dirichlet(p: d.Dirichlet) -> Tensor:
+    """Less than that of the flat law by the divergence from it; the simplex of K classes has the volume 1/Γ(K)."""
+    concentration = working(p.concentration)
+    return -dirichlet_kl(concentration, torch.ones_like(concentration)) - math.lgamma(concentration.shape[-1])
+
+
+def _kumaraswamy(p: d.Kumaraswamy) -> Tensor:
+    """With x^a = u, u ~ Beta(1, b): E log(1 − u) = −1/b and E log u = −(ψ(b+1) + γ)."""
+    a, b = read(p, "concentration1", "concentration0")
+    return 1 - 1 / b + (1 - 1 / a) * (digamma(b + 1) + EULER) - torch.log(a) - torch.log(b)
+
+
+def _von_mises(p: d.VonMises) -> Tensor:
+    """Less than that of the uniform law on the circle by the divergence from it."""
+    (concentration,) = read(p, "concentration")
+    return math.log(2 * math.pi) - log_i0_bregman(concentration, torch.zeros_like(concentration))
+
+
+def _gaussian(p: d.MultivariateNormal | d.LowRankMultivariateNormal) -> Tensor:
+    lower = lower_factor(p)
+    return _NORMAL * lower.shape[-1] + torch.log(lower.diagonal(dim1=-2, dim2=-1)).sum(-1)
+
+
+def _wishart(p: d.Wishart) -> Tensor:
+    """(d+1)/2·log|V| + d(d+1)/2·log 2 + log Γ_d(ν/2) − (ν−d−1)/2·Σψ((ν+1−i)/2) + νd/2."""
+    (df,) = read(p, "df")
+    lower = working(p._unbroadcasted_scale_tril)
+    size = lower.shape[-1]
+    halves = df.unsqueeze(-1) / 2 - torch.arange(size, dtype=df.dtype, device=df.device) / 2
+    slopes = digamma(halves).sum(-1)
+    log_det = 2 * torch.log(lower.diagonal(dim1=-2, dim2=-1)).sum(-1)
+    level = (size + 1) / 2 * log_det + size * (size + 1) / 2 * math.log(2.0) + size * (size - 1) / 4 * math.log(math.pi)
+    return level + torch.lgamma(halves).sum(-1) - (df - size - 1) / 2 * slopes + df * size / 2
+
+
+def _multinomial(p: d.Multinomial) -> Tensor:
+    """−log n! + n·H + Σ E log xᵢ!, H the entropy of one trial and xᵢ a binomial count."""
+    n, share = p.total_count, torch.softmax(working(p.logits), -1) if gives_logits(p) else working(p.probs)
+    k = torch.arange(n + 1, dtype=share.dtype, device=share.device)
+    inside = ((share > 0) & (share < 1)).unsqueeze(-1)
+    chances = torch.where(inside, share.unsqueeze(-1), 0.5)
+    log_factorial = torch.lgamma(k + 1)
+    choices = log_factorial[-1] - log_factorial - log_factorial.flip(0)
+    mass = torch.exp(choices + k * torch.log(chances) + (n - k) * torch.log1p(-chances))
+    expected = torch.where(inside, mass * log_factorial, 0.0).sum(-1)
+    expected = torch.where(share == 1, log_factorial[-1], expected)
+    return n * _categorical(p._categorical) + expected.sum(-1) - log_factorial[-1]
+
+
+def _categorical(p: d.Categorical) -> Tensor:
+    logits = gives_logits(p)
+    return entropy_rows((p.logits if logits else p.probs,), (Encoding(linear=not logits),))
+
+
+def _one_hot(p: d.OneHotCategorical) -> Tensor:
+    return _categorical(p._categorical)
+
+
+def _trial(p: Chance) -> Tensor:
+    """−p₁·log p₁ − p₀·log p₀; 0, without gradient, where the outcome is certain."""
+    never, always = p.certain()
+    inner = p.inner()
+    value = -inner.success() * inner.log_success() - inner.flip().success() * inner.flip().log_success()
+    return torch.where(never | always, 0.0, value)
+
+
+def _bernoulli(p: d.Bernoulli) -> Tensor:
+    return _trial(chance(p))
+
+
+def _geometric(p: d.Geometric) -> Tensor:
+    """1/p trials are expected, each with the entropy of one."""
+    return _trial(chance(p)) / chance(p).success()
+
+
+_FAMILIES: dict[type[Distribution], Entropy] = {
+    d.Bernoulli: _bernoulli,
+    d.Beta: _beta,
+    d.Categorical: _categorical,
+    d.Cauchy: _of_scale(math.log(4 * math.pi)),
+    d.Dirichlet: _dirichlet,
+    d.Exponential: _exponential,
+    d.Gamma: _gamma,
+    d.Geometric: _geometric,
+    d.Gumbel: _of_scale(1 + EULER),
+    d.HalfCauchy: _of_scale(math.log(2 * math.pi)),
+    d.HalfNormal: _of_scale(_NORMAL - math.log(2.0)),
+    d.InverseGamma: _inverse_gamma,
+    d.Kumaraswamy: _kumaraswamy,
+    d.Laplace: _of_scale(1 + math.log(2.0)),
+    d.LogNormal: _log_normal,
+    d.LowRankMultivariateNormal: _gaussian,
+    d.MultivariateNormal: _gaussian,
+    d.Multinomial: _multinomial,
+    d.Normal: _of_scale(_NORMAL),
+    d.OneHotCategorical: _one_hot,
+    d.Pareto: _pareto,
+    d.Uniform: _uniform,
+    d.VonMises: _von_mises,
+    d.Weibull: _weibull,
+    d.Wishart: _wishart,
+}
+if hasattr(d, "GeneralizedPareto"):  # newer than the oldest torch supported
+    _FAMILIES[d.GeneralizedPareto] = _generalized_pareto

@@ -9,8 +9,8 @@ from torch.distributions import Distribution, Independent, MixtureSameFamily, Tr
 
 from kullback.pairs import registry
 from kullback.pairs.dispatch import kl_divergence, kl_method
-from kullback.pairs.families import examples
-from kullback.pairs.torch_registry import STRUCTURES, Handover, Key, is_third_party
+from kullback.pairs.registry import STRUCTURES, Handover, Key, is_third_party
+from kullback.pairs.table import examples
 
 # Structures that are answered together with every univariate family.
 _STRUCTURES: tuple[type[Distribution], ...] = (MixtureSameFamily, TransformedDistribution)

@@ -5,10 +5,10 @@ specific* than another if both of its classes are subclasses of the other's; the
 rule is more specific than all others the pair is ambiguous and an error names the candidates. Nothing depends on the
 order of registration.
 
-A formula that somebody else registered with torch is a rule of method "torch" (`torch_registry`). It answers in place
-of the library's own rule for the same two classes, because whoever registered it replaced torch's formula on purpose;
-but a rule of `register_kl` here comes first. Over structures such as Independent the library's rule comes first: it
-asks for the pair inside.
+A formula that somebody else registered with torch (Pyro, GPyTorch, a user) is a rule of method "torch". It answers in
+place of the library's own rule for the same two classes, because whoever registered it replaced torch's formula on
+purpose; but a rule of `register_kl` here comes first. Over structures such as Independent the library's rule comes
+first: it asks for the pair inside.
 """
 
 from __future__ import annotations
@@ -20,13 +20,46 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution
+from torch.distributions import Distribution, Independent, MixtureSameFamily, TransformedDistribution
+from torch.distributions import kl as torch_kl
 
 from kullback._core.errors import InputTypeError, RegistrationError, explain_problem
 from kullback.kernels import native_table
-from kullback.pairs import torch_registry
 
 F = TypeVar("F", bound=Callable[..., object])
+Key = tuple[type[Distribution], type[Distribution]]
+TorchFormula = Callable[[Distribution, Distribution], Tensor]
+
+# Classes whose objects are made of other distributions. Only the objects say which pair is inside.
+STRUCTURES: tuple[type[Distribution], ...] = (Independent, MixtureSameFamily, TransformedDistribution)
+
+
+class Handover:
+    """kullback's answer as an entry of torch's registry.
+
+    Attributes:
+        before: The formula that stood there before, or None.
+    """
+
+    def __init__(self, answer: TorchFormula, before: TorchFormula | None) -> None:
+        self._answer = answer
+        self.before = before
+
+    def __call__(self, p: Distribution, q: Distribution) -> Tensor:
+        """The divergence, as kullback computes it."""
+        return self._answer(p, q)
+
+
+def is_third_party(formula: object) -> bool:
+    """Whether a formula comes neither from torch nor from here."""
+    own = isinstance(formula, Handover) or getattr(formula, "__module__", None) == torch_kl.__name__
+    return formula is not None and not own
+
+
+def _third_party_formulas() -> dict[Key, TorchFormula]:
+    """What others registered with torch, including what `install_into_torch` stands in front of."""
+    entries = {key: f.before if isinstance(f, Handover) else f for key, f in torch_kl._KL_REGISTRY.items()}
+    return {key: formula for key, formula in entries.items() if formula is not None and is_third_party(formula)}
 
 
 class Reduced(NamedTuple):
@@ -99,7 +132,7 @@ _torch_entries: list[Any] = []
 _resolved: WeakKeyDictionary[type, WeakKeyDictionary[type, Rule | None]] = WeakKeyDictionary()
 # The short calls of native pairs (`kernels.native_table`) since the last change of the rules.
 native: dict[tuple[type, type], NativeCall] = {}
-_general: list[Callable[[Distribution, Distribution], Rule | None]] = []
+_fallbacks: list[Callable[[Distribution, Distribution], Rule | None]] = []
 
 
 def register(
@@ -197,13 +230,6 @@ def add(rule: Rule) -> None:
     native.clear()
 
 
-def remove(p: type, q: type) -> None:
-    """Forget the formula registered for exactly these two classes."""
-    del _rules[p, q]
-    _resolved.clear()
-    native.clear()
-
-
 def rules() -> list[Rule]:
     """Every registered rule, by name, without those of torch's registry."""
     return sorted(_rules.values(), key=lambda rule: (rule.p.__name__, rule.q.__name__))
@@ -216,11 +242,11 @@ def torch_rules() -> list[Rule]:
 
 def follow_torch() -> None:
     """Read torch's registry again if it has changed since the last time."""
-    now = torch_registry.entries()
+    now = list(torch_kl._KL_REGISTRY.values())
     if now == _torch_entries:
         return
     _torch_entries[:] = now
-    found = torch_registry.third_party_formulas()
+    found = _third_party_formulas()
     if found == {key: rule.formula for key, rule in _torch_rules.items()}:
         return
     _torch_rules.clear()
@@ -238,7 +264,7 @@ def find_native(p: type, q: type) -> NativeCall | None:
     if call is None:
         native.pop((p, q), None)
         return None
-    native[p, q] = NativeCall(call, torch_registry.entry((p, q)))
+    native[p, q] = NativeCall(call, torch_kl._KL_REGISTRY.get((p, q)))
     return native[p, q]
 
 
@@ -256,7 +282,7 @@ def _registered(p: type, q: type) -> Rule | None:
 
 
 def _is_structure(p: type, q: type) -> bool:
-    return p in torch_registry.STRUCTURES or q in torch_registry.STRUCTURES
+    return p in STRUCTURES or q in STRUCTURES
 
 
 def find(p: type, q: type) -> Rule | None:
@@ -298,16 +324,16 @@ def _resolve(p: type, q: type) -> Rule | None:
     )
 
 
-def answer_generally(rule_for: Callable[[Distribution, Distribution], Rule | None], *, first: bool = False) -> None:
+def register_fallback(rule_for: Callable[[Distribution, Distribution], Rule | None], *, first: bool = False) -> None:
     """Ask this for a rule whenever a pair of objects has none of its own, first or after those asked so far."""
-    _general.insert(0 if first else len(_general), rule_for)
+    _fallbacks.insert(0 if first else len(_fallbacks), rule_for)
 
 
 def find_for(p: Distribution, q: Distribution) -> Rule | None:
     """The rule that answers two objects: their classes' own unless its structure does not fit, else a general one."""
     rule = find(type(p), type(q))
     if rule is None or (rule.method == "structure" and rule.formula(p, q) is None):
-        rule = next((general for general in (rule_for(p, q) for rule_for in _general) if general is not None), None)
+        rule = next((general for general in (rule_for(p, q) for rule_for in _fallbacks) if general is not None), None)
         return _torch_structure(type(p), type(q)) if rule is None else rule
     return rule
 

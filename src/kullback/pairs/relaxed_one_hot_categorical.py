@@ -33,12 +33,12 @@ from torch.distributions.relaxed_categorical import ExpRelaxedCategorical
 from torch.nn.functional import logsigmoid
 from torch.utils.checkpoint import checkpoint
 
+from kullback.kernels.levels import is_traced, known_true
 from kullback.pairs.moments import EULER
 from kullback.pairs.outcomes import kl_of_tilt
 from kullback.pairs.parameters import gives_logits, read
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
-from kullback.pairs.visible import hidden, surely
 from kullback.special import digamma, expm1mx
 
 # Nodes of log E: e^(−40) is what they leave out on the left, e^(−45) on the right; step 0.2 leaves e^(−33).
@@ -87,7 +87,7 @@ def kl_of_change(change: Change, *, equal: bool) -> tuple[Tensor, Tensor]:
     """
     per_element = (_INTERVALS + 1) * change.v.shape[-1] * (1 if equal else len(_INNER))
     fitting = max(1, _HELD // max(1, per_element))
-    if hidden() or change.excess.numel() <= fitting:
+    if is_traced() or change.excess.numel() <= fitting:
         return _of_piece(*change, equal=equal)
     shape, flat = change.excess.shape, (change.v.flatten(0, -2), change.kept.expand_as(change.v).flatten(0, -2))
     pieces = zip(
@@ -104,11 +104,11 @@ def _of_piece(v: Tensor, kept: Tensor, excess: Tensor, log_c: Tensor, *, equal: 
     near = (v.detach().abs().amax(-1) < _NEAR_V) & (excess.detach().abs() < _NEAR_C)
     zero = torch.zeros_like(near, dtype=v.dtype)
     close, far = (zero, zero), (zero, zero)
-    if not surely(~near):
+    if not known_true(~near):
         inner = torch.where(near.unsqueeze(-1), v, 0.0)
         safe = Change(inner, kept, torch.where(near, excess, 0.0), torch.where(near, log_c, 0.0))
         close = _near_at_equal_temperatures(safe) if equal else _near(safe)
-    if not surely(near):
+    if not known_true(near):
         far = _far(change._replace(v=v), equal=equal)
     single = change.classes < 2
     value, error = (torch.where(single, 0.0, torch.where(near, *both)) for both in zip(close, far, strict=True))
@@ -209,7 +209,7 @@ def kl_exp_relaxed_categorical_exp_relaxed_categorical(
     lacking = outside_p ^ outside_q
     kept = ~(outside_p | outside_q) | lacking
     v = torch.where(kept & ~lacking, log_change - excess.unsqueeze(-1) * log_p, 0.0)
-    equal = surely(t_p == t_q) and not (t_p.requires_grad or t_q.requires_grad)
+    equal = known_true(t_p == t_q) and not (t_p.requires_grad or t_q.requires_grad)
     value, error = kl_of_change(Change(v, kept, excess, log_c), equal=equal)
     infinite = lacking.any(-1)
     return torch.where(infinite, math.inf, value), torch.where(infinite, 0.0, error)

@@ -16,24 +16,9 @@ from torch.distributions import Distribution, VonMises, constraints
 
 from kullback.kernels.levels import is_traced
 from kullback.pairs.parameters import working
-from kullback.pairs.torch_registry import STRUCTURES
+from kullback.pairs.registry import STRUCTURES
 
 Bound = float | Tensor
-
-
-def less(a: Bound, b: Bound) -> Tensor | bool:
-    """Whether a < b, of numbers that may be parameters."""
-    return a < b
-
-
-def no_more(a: Bound, b: Bound) -> Tensor | bool:
-    """Whether a ≤ b."""
-    return a <= b
-
-
-def equal(a: Bound, b: Bound) -> Tensor | bool:
-    """Whether a = b."""
-    return a == b
 
 
 class Interval(NamedTuple):

@@ -11,7 +11,7 @@ from torch.distributions import Categorical, Distribution, Multinomial, OneHotCa
 from kullback._core.shapes import check_class_counts
 from kullback.kernels.kl_rows import kl_rows
 from kullback.kernels.sides import Encoding
-from kullback.pairs.parameters import gives_logits, made
+from kullback.pairs.parameters import construct_unvalidated, gives_logits
 from kullback.pairs.registry import Reduced, register
 from kullback.tensors.kl import kl_rows_of_views
 from kullback.tensors.views import Logits, Probs
@@ -77,4 +77,4 @@ def kl_one_hot_categorical_multinomial(p: OneHotCategorical, q: Multinomial) -> 
 def _of_one_trial(law: OneHotCategorical) -> Distribution:
     """The same distribution as a Multinomial, with the very same parameters."""
     state = {"total_count": 1, "_categorical": law._categorical, "_event_shape": law.event_shape}
-    return made(Multinomial, state, law.batch_shape)
+    return construct_unvalidated(Multinomial, state, law.batch_shape)

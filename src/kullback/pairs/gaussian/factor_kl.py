@@ -16,9 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kullback.kernels.levels import is_plain
+from kullback.kernels.levels import is_plain, is_traced
 from kullback.pairs.gaussian.relative_factor import BLOCK, compared_in, factor_difference, log1p_gaps
-from kullback.pairs.visible import hidden
 from kullback.special import log1pmx
 
 # Between these ratios of diagonals L_p − L_q loses at most three of sixteen digits of L_p.
@@ -28,7 +27,7 @@ _LEAST_RATIO, _LARGEST_RATIO = 2.0**-10, 2.0**10
 def factor_kl(loc_p: Tensor, lower_p: Tensor, loc_q: Tensor, lower_q: Tensor) -> tuple[Tensor, Tensor]:
     """The divergence, and W without derivatives, of tensors whose shapes broadcast."""
     tensors = loc_p, lower_p, loc_q, lower_q
-    if hidden() or not _is_served(tensors):
+    if is_traced() or not _is_served(tensors):
         value, w = _formula(*tensors)
         return value, w.detach()
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
@@ -86,7 +85,7 @@ class _FactorKL(torch.autograd.Function):
         *tensors, both = ctx.saved_tensors
         if grad is None:
             return (None,) * len(tensors)
-        if torch.is_grad_enabled() or hidden() or not is_plain(grad):
+        if torch.is_grad_enabled() or is_traced() or not is_plain(grad):
             found: Sequence[Tensor] = torch.func.vjp(lambda *t: _formula(*t)[0], *tensors)[1](grad)
         else:
             found = _gradients(grad, both, tensors[1].to(both.dtype), tensors[3].to(both.dtype))

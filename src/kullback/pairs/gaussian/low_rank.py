@@ -24,12 +24,12 @@ from torch.distributions import LowRankMultivariateNormal, MultivariateNormal
 
 from kullback._core.gauss_legendre import gauss_legendre
 from kullback._core.shapes import joint_shape
+from kullback.kernels.levels import is_traced, known_true
 from kullback.pairs.gaussian.multivariate_normal import SOURCE, kl_gaussian_gaussian
 from kullback.pairs.gaussian.relative_factor import NEAR, lower_factor, same_rank
 from kullback.pairs.parameters import read, working
 from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
-from kullback.pairs.visible import hidden, surely
 from kullback.special import log1pmx
 
 _RULE = gauss_legendre(8)
@@ -103,7 +103,7 @@ def kl_gaussian_low_rank(p: MultivariateNormal, q: LowRankMultivariateNormal) ->
     """In O(n²k) by Woodbury's identity where little of it cancels, else by the factors of both."""
     lower, (loc_p,), factor = lower_factor(p).tril(), read(p, "loc"), working(q._unbroadcasted_cov_factor)
     loc_q, diagonal_q = read(q, "loc", "_unbroadcasted_cov_diag")
-    if hidden() or factor.shape[-1] >= factor.shape[-2]:
+    if is_traced() or factor.shape[-1] >= factor.shape[-2]:
         return kl_gaussian_gaussian(p, q)
     scale = diagonal_q.sqrt().unsqueeze(-1)
     a, x, y = factor / scale, lower / scale, (loc_p - loc_q).unsqueeze(-1) / scale
@@ -126,7 +126,7 @@ def _matrix_part(c: _Change, log_det: Tensor) -> Tensor:
     diagonal = torch.where(small, -log1pmx(torch.where(small, c.rho, 0.0)), c.rho - c.log_diagonal).sum(-1)
     moved = (c.root_moved * (2 * c.root_a + c.root_moved)).sum((-2, -1))
     far = moved - (c.rho * c.outer.square().sum(-2)).sum(-1) - log_det
-    if surely(~small.all(-1)):
+    if known_true(~small.all(-1)):
         return diagonal + far
     close, near = _second_order(c._replace(rho=torch.where(small.all(-1, keepdim=True), c.rho, 0.0)))
     return diagonal + torch.where(near & small.all(-1), close, far)
@@ -163,7 +163,7 @@ def _second_order(c: _Change) -> tuple[Tensor, Tensor]:
     # The eigenvalues of M are real, so that tr M² bounds their squares; M itself is larger where it is not normal.
     fixed = m.detach()
     near = ((fixed * fixed.mT).sum((-2, -1)) < NEAR) & (fixed.square().sum((-2, -1)) < _NOT_NORMAL * NEAR)
-    if surely(~near):
+    if known_true(~near):
         return middle, near
     m = torch.where(near[..., None, None], m, 0.0)
     nodes = torch.tensor(_RULE.nodes, dtype=m.dtype, device=m.device)

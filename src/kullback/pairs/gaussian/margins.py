@@ -19,10 +19,10 @@ from torch import distributions as d
 from torch.distributions import Distribution, LowRankMultivariateNormal, MultivariateNormal, Normal
 
 from kullback.pairs.gaussian.relative_factor import given
-from kullback.pairs.independent import unwrapped
 from kullback.pairs.moments import EULER
 from kullback.pairs.parameters import read, working
 from kullback.pairs.registry import Reduced
+from kullback.pairs.structure import unwrapped
 
 Moments = tuple[Tensor, Tensor]
 

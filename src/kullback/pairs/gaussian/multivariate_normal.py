@@ -23,9 +23,9 @@ from kullback.pairs.gaussian.relative_factor import (
     stored_factor,
     trace_minus_log_det,
 )
-from kullback.pairs.independent import unwrapped
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import Reduced, register
+from kullback.pairs.structure import unwrapped
 
 Gaussian = MultivariateNormal | LowRankMultivariateNormal
 SOURCE = "½[tr(Σ_q⁻¹Σ_p) − d − log det(Σ_q⁻¹Σ_p) + ‖L_q⁻¹Δμ‖²] from W = L_q⁻¹(L_p − L_q)"

@@ -19,8 +19,8 @@ from torch import Tensor
 from torch.distributions import LowRankMultivariateNormal, MultivariateNormal, Wishart
 
 from kullback._core.dtypes import work_dtype
+from kullback.kernels.levels import is_traced
 from kullback.pairs.parameters import working
-from kullback.pairs.visible import hidden
 
 Matrix = MultivariateNormal | LowRankMultivariateNormal | Wishart
 _GIVEN = ("scale_tril", "covariance_matrix", "precision_matrix")
@@ -113,7 +113,7 @@ def _log_diagonals(a: Tensor, b: Tensor) -> Tensor:
 
 def is_known(condition: Tensor) -> bool:
     """Whether Python may look at a tensor's values without waiting for a device."""
-    return not hidden() and condition.device.type == "cpu"
+    return not is_traced() and condition.device.type == "cpu"
 
 
 def _difference(p: Matrix, q: Matrix) -> Tensor:

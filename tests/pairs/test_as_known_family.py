@@ -13,7 +13,7 @@ from torch.distributions.transforms import AffineTransform, ExpTransform, Sigmoi
 
 from kullback import kl_divergence, kl_method, kl_with_error
 from kullback.divergences.kl import integral as kl_by_integral
-from kullback.pairs.named import named
+from kullback.pairs.as_known_family import as_known_family
 
 
 def t(value: float) -> Tensor:
@@ -63,7 +63,7 @@ UNNAMED = {
 @pytest.mark.parametrize("name", NAMED)
 def test_the_named_law_has_the_density_of_the_mapped_one(name: str) -> None:
     law, kind = NAMED[name]
-    found = named(law)
+    found = as_known_family(law)
     assert type(found) is kind
     torch.manual_seed(1)
     x = law.sample(torch.Size([200]))
@@ -72,20 +72,20 @@ def test_the_named_law_has_the_density_of_the_mapped_one(name: str) -> None:
 
 @pytest.mark.parametrize("name", UNNAMED)
 def test_others_keep_their_maps(name: str) -> None:
-    assert named(UNNAMED[name]) is UNNAMED[name]
+    assert as_known_family(UNNAMED[name]) is UNNAMED[name]
     assert kl_method(UNNAMED[name], UNNAMED[name]) == "closed form"  # the bases', since the maps are equal
 
 
 @pytest.mark.parametrize("name", NAMED)
 def test_a_named_pair_is_closed(name: str) -> None:
     law, kind = NAMED[name]
-    other = named(mapped(law.base_dist, *law.transforms, AffineTransform(0.0, 1.25)))
+    other = as_known_family(mapped(law.base_dist, *law.transforms, AffineTransform(0.0, 1.25)))
     if type(other) is not kind:  # a Pareto or LogNormal that is stretched again
-        other = named(law)
-    expected = kl_with_error(named(law), other)
+        other = as_known_family(law)
+    expected = kl_with_error(as_known_family(law), other)
     for p, q in ((law, other), (law, mapped(law, AffineTransform(0.0, 1.0))), (other, law)):
-        assert kl_method(p, q) == kl_method(named(p), named(q))
-        assert torch.equal(kl_divergence(p, q), kl_divergence(named(p), named(q)))
+        assert kl_method(p, q) == kl_method(as_known_family(p), as_known_family(q))
+        assert torch.equal(kl_divergence(p, q), kl_divergence(as_known_family(p), as_known_family(q)))
     assert expected.method == kl_method(law, other)
 
 

@@ -1,7 +1,8 @@
-"""KL(TransformedDistribution ‖ q): a bijection changes nothing, so it is the divergence before it.
+"""Rules for distributions that hold others, Independent and TransformedDistribution: which inner pair answers.
 
-That needs equal *and* injective transforms. |N(1, 1)| and |N(−1, 1)| are the same law although their bases are two nats
-apart; for such a pair there is no route here.
+A bijection changes no divergence, so KL of two transformed distributions is that before their common last transforms.
+Those must be equal *and* injective: |N(1, 1)| and |N(−1, 1)| are the same distribution although their bases are two
+nats apart; for such a pair there is no route here. `registry` finds these rules.
 """
 
 from __future__ import annotations
@@ -10,13 +11,50 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution, TransformedDistribution
+from torch.distributions import Distribution, Independent, TransformedDistribution
 from torch.distributions.transforms import Transform
 
 from kullback._core.numbers import as_tensor
 from kullback.densities.canonical_transforms import canonical_transforms, flat_transforms, nonlinear
+from kullback.kernels.levels import known_true
 from kullback.pairs.registry import Reduced, register
-from kullback.pairs.visible import surely
+
+
+def unwrapped(d: Distribution) -> tuple[Distribution, int]:
+    """The innermost distribution and how many of its batch dimensions belong to the event."""
+    dims = 0
+    while isinstance(d, Independent):
+        dims += d.reinterpreted_batch_ndims
+        d = d.base_dist
+    return d, dims
+
+
+def _wrapped(d: Distribution, dims: int) -> Distribution:
+    return Independent(d, dims) if dims else d
+
+
+@register(Independent, Independent, method="structure", source="Σ KL(pᵢ ‖ qᵢ) over independent dimensions")
+def kl_independent_independent(p: Independent[Distribution], q: Independent[Distribution]) -> Reduced | None:
+    """Dimensions reinterpreted on both sides are summed over; what one side has more of is left to the inner pair."""
+    base_p, dims_p = unwrapped(p)
+    base_q, dims_q = unwrapped(q)
+    shared = min(dims_p, dims_q)
+    inner_p, inner_q = _wrapped(base_p, dims_p - shared), _wrapped(base_q, dims_q - shared)
+    return Reduced(inner_p, inner_q, shared)
+
+
+@register(Independent, Distribution, method="structure", source="Independent(p, 0) is p")
+def kl_independent_distribution(p: Independent[Distribution], q: Distribution) -> Reduced | None:
+    """Only a wrapper that reinterprets nothing can be taken off alone."""
+    base, dims = unwrapped(p)
+    return None if dims else Reduced(base, q)
+
+
+@register(Distribution, Independent, method="structure", source="Independent(q, 0) is q")
+def kl_distribution_independent(p: Distribution, q: Independent[Distribution]) -> Reduced | None:
+    """Only a wrapper that reinterprets nothing can be taken off alone."""
+    base, dims = unwrapped(q)
+    return None if dims else Reduced(p, base)
 
 
 @register(
@@ -82,13 +120,13 @@ def _same(a: Any, b: Any) -> bool:
         own, other = ([getattr(side, name) for name in side.arg_constraints] for side in (a, b))
         return a is b or (type(a) is type(b) and _same(own, other))
     if isinstance(a, Tensor) or isinstance(b, Tensor):
-        return a is b or _equal_for_good(as_tensor(a), as_tensor(b))
+        return a is b or _equal_constants(as_tensor(a), as_tensor(b))
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(map(_same, a, b))
     return bool(a == b)
 
 
-def _equal_for_good(a: Tensor, b: Tensor) -> bool:
+def _equal_constants(a: Tensor, b: Tensor) -> bool:
     """Equal in value and slope: what is moved on one side alone does not cancel, wherever it starts."""
     moved = torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
-    return not moved and surely(a == b)
+    return not moved and known_true(a == b)

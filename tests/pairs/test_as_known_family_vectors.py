@@ -19,7 +19,7 @@ from torch.distributions.transforms import (
 )
 
 import kullback as kb
-from kullback.pairs.named import named
+from kullback.pairs.as_known_family import as_known_family
 
 
 def t(*values: float) -> Tensor:
@@ -60,7 +60,7 @@ def test_squashed_coordinates_are_a_sum(last: Transform) -> None:
 def test_affine_maps_of_gaussians(name: str, affine: str) -> None:
     base = GAUSSIANS[name]
     law = TransformedDistribution(base, [AFFINE[affine]])
-    found = named(law)
+    found = as_known_family(law)
     assert type(found) is type(base)
     x = torch.randn(7, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(found.log_prob(x), law.log_prob(x), rtol=1e-12, atol=1e-12)
@@ -93,4 +93,4 @@ def test_derivatives_and_batches() -> None:
 
 def test_maps_of_whole_vectors_keep_them() -> None:
     law = TransformedDistribution(NORMALS, [SoftmaxTransform()])
-    assert named(law) is law
+    assert as_known_family(law) is law

@@ -1,0 +1,119 @@
+"""Where an answer is NaN and where it must not be; `dispatch`, `divergences` and `entropy` call it.
+
+An element with a NaN parameter is NaN: a formula made of cases would answer it with a plausible number, and a training
+run that has gone wrong would go on unnoticed. Any other NaN is replaced. Formulas meet ∞ − ∞ or 0 · ∞ where a parameter
+is infinite or as small as numbers get: Normal(0, 1) ‖ Normal(0, inf). Such an element is 0 where p and q have the same
+parameters and otherwise infinite, because an infinite scale or location is a limit in which the two part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.distributions import Distribution
+
+from kullback._core.numbers import as_tensor
+from kullback._core.shapes import joint_shape
+from kullback.kernels.levels import is_traced
+from kullback.pairs.parameters import construct_unvalidated, stored_values, tensors_of
+
+Answer = tuple[Tensor, Tensor | None]
+Formula = Callable[[Distribution, Distribution], Answer | None]
+
+
+def nan_where_parameters_are_nan(value: Tensor, *distributions: Distribution) -> Tensor:
+    """The value, NaN where a parameter of a univariate distribution is; sums over vectors keep a NaN by themselves."""
+    for distribution in distributions:
+        missing = None if distribution.event_shape else _nan_parameters(distribution)
+        value = value if missing is None else torch.where(missing, torch.nan, value)
+    return value
+
+
+def _nan_parameters(distribution: Distribution) -> Tensor | None:
+    """Which elements have a NaN parameter; None where none has. A Beta keeps its parameters in a Dirichlet."""
+    found: Tensor | None = None
+    for value in stored_values(distribution):
+        missing = None
+        if isinstance(value, Tensor) and value.is_floating_point():
+            missing = value.isnan()
+        elif isinstance(value, Distribution):
+            missing = _nan_parameters(value)
+        if missing is not None and (is_traced() or bool(missing.any())):
+            missing = _per_element(missing, len(distribution.batch_shape), torch.any)
+            found = missing if found is None else found | missing
+    return found
+
+
+def _per_element(mask: Tensor, batch_dims: int, join: Callable[[Tensor, int], Tensor]) -> Tensor:
+    """A mask over parameters as one over batch elements."""
+    extra = mask.dim() - batch_dims
+    return join(mask.flatten(-extra), -1) if extra > 0 else mask
+
+
+def replace_unexplained_nan(formula: Formula, p: Distribution, q: Distribution) -> Answer | None:
+    """The formula's value and error without NaN; None where the formula has no answer."""
+    found = formula(p, q)
+    if found is None or is_traced() or found[0].is_meta or not bool(found[0].isnan().any()):
+        return found
+    unexplained = found[0].isnan() & _in_domain(p) & _in_domain(q)
+    if found[0].requires_grad:
+        found = _without_gradient_at(unexplained | found[0].isinf(), formula, p, q) or found
+    value, error = found
+    limit = torch.where(_same_parameters(p, q), 0.0, torch.inf).to(value.device, value.dtype)
+    error = None if error is None else torch.where(error.isnan(), torch.inf, error)
+    return torch.where(unexplained, limit, value), error
+
+
+def _in_domain(distribution: Distribution) -> Tensor:
+    """Which elements have parameters that torch's validation allows; a scale of -1 explains a NaN."""
+    inside = torch.tensor(True, device=_device(distribution))
+    for name, constraint in distribution.arg_constraints.items():
+        given = name in vars(distribution) or name not in ("probs", "logits")  # the other one is derived
+        if given:
+            valid = constraint.check(as_tensor(getattr(distribution, name)))  # type: ignore[no-untyped-call]
+            inside = inside & _per_element(valid, len(distribution.batch_shape), torch.all)
+    return inside
+
+
+def _without_gradient_at(elements: Tensor, formula: Formula, p: Distribution, q: Distribution) -> Answer | None:
+    """The answer again, with parameters that are constant in some elements.
+
+    The derivative of ∞ − ∞ is NaN, and masking the value alone would leave 0 · NaN in the gradient.
+    """
+    shape = joint_shape(p.batch_shape, q.batch_shape)
+    try:
+        p, q = (_detached(side.expand(shape), elements.expand(shape)) for side in (p, q))
+    except NotImplementedError:  # a class that cannot be expanded
+        return None
+    return formula(p, q)
+
+
+def _detached(distribution: Distribution, elements: Tensor) -> Distribution:
+    state = dict(vars(distribution))
+    for name, value in state.items():
+        if isinstance(value, Distribution):
+            state[name] = _detached(value, elements)
+        elif isinstance(value, Tensor) and value.requires_grad and value.shape[: elements.dim()] == elements.shape:
+            where = elements.reshape([*elements.shape, *[1] * (value.dim() - elements.dim())])
+            state[name] = torch.where(where, value.detach(), value)
+    return construct_unvalidated(type(distribution), state, distribution.batch_shape)
+
+
+def _same_parameters(p: Distribution, q: Distribution) -> Tensor:
+    """Which elements have equal parameters on both sides."""
+    own, other = tensors_of(p), tensors_of(q)
+    same = torch.tensor(type(p) is type(q) and len(own) == len(other), device=_device(p))
+    for a, b in zip(own, other, strict=False) if type(p) is type(q) else ():
+        try:
+            equal = a == b
+        except RuntimeError:  # parameters of other sizes
+            return torch.zeros_like(same)
+        extra = max(a.dim() - len(p.batch_shape), b.dim() - len(q.batch_shape), 0)
+        same = same & _per_element(equal, equal.dim() - extra, torch.all)
+    return same
+
+
+def _device(distribution: Distribution) -> torch.device | None:
+    return next((tensor.device for tensor in tensors_of(distribution)), None)
