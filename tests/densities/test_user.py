@@ -73,6 +73,15 @@ def test_a_batch_and_its_elements() -> None:
     assert alone.item() == pytest.approx(together[1].item(), rel=1e-12)
 
 
+def test_rows_of_a_refined_batch_belong_to_their_elements() -> None:
+    """As many panels as there are elements may be left, and be those of one element."""
+    inner, q = d.Gamma(t(0.3, 2.0), t(1.0)), d.Laplace(t(0.1, 3.0), t(0.02, 1.0))
+    for count in (2, 3, 4):
+        many = [side.expand((count, 2)) for side in (inner, q)]
+        want = kb.kl(*many)
+        torch.testing.assert_close(kb.kl(Hidden(many[0]), many[1]), want, rtol=1e-9, atol=0)
+
+
 def test_derivatives_go_through_log_prob() -> None:
     def value(loc: torch.Tensor, kind: type) -> torch.Tensor:
         inner = d.Normal(loc, t(1.0), validate_args=False)

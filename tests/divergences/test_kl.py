@@ -140,6 +140,13 @@ def test_derivatives_beyond_an_end_inside_the_other_support() -> None:
         assert gradient.item() == pytest.approx(((moved[0] - moved[1]) / 2e-5).item(), rel=1e-7)
 
 
+def test_derivatives_of_a_tail_that_reaches_beyond_all_numbers() -> None:
+    """They were NaN once: a series for small ξt was evaluated at large ones, too."""
+    leaves = [t(x).requires_grad_() for x in (2e-6, 1057.0, 0.424, 5.68, 7.5e-5, 165589.0)]
+    value = integral(d.GeneralizedPareto(*leaves[:3], validate_args=False), d.StudentT(*leaves[3:]))[0]
+    assert all(bool(g.isfinite()) and g != 0 for g in torch.autograd.grad(value, leaves))
+
+
 def test_an_element_beyond_all_numbers_leaves_the_derivatives_of_the_others() -> None:
     leaves = [t(*x).requires_grad_() for x in ((1e-6, 2.0), (800.0, 0.3), (3.0, 3.0), (310.0, -0.2))]
     parts = (d.NegativeBinomial(n, logits=logits) for n, logits in (leaves[:2], leaves[2:]))

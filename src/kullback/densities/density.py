@@ -11,14 +11,18 @@ A family is a function of its parameters, float64 tensors with a trailing dimens
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
-from kullback.densities.coordinate import Coordinate
-from kullback.densities.point import End, Point
-from kullback.densities.tails import Tail
+from kullback.densities.coordinate import Coordinate, Integers, Log, Logit, Sinh, mark_above, mark_between
+from kullback.densities.point import End, Point, centred
+from kullback.densities.tails import Tail, power
+
+LogProb = Callable[[Point], Tensor]
 
 
 class Density(NamedTuple):
@@ -42,7 +46,7 @@ class Density(NamedTuple):
     low: End
     high: End
     coordinate: Coordinate
-    log_prob: Callable[[Point], Tensor]
+    log_prob: LogProb
     marks: tuple[Point, ...]
     tails: tuple[Tail, Tail] | None = None
     lattice: bool = False
@@ -50,3 +54,26 @@ class Density(NamedTuple):
     num_integers: int = 0
     kinks: tuple[Point, ...] = ()
     log_weight: Callable[[Tensor], Tensor] | None = None
+
+
+def on_line(loc: Tensor, log_scale: Tensor, log_prob: LogProb, lower: Tail, upper: Tail) -> Density:
+    """A density on the whole line whose mass, or kink, is at loc."""
+    return Density(-math.inf, math.inf, Sinh(loc, log_scale), log_prob, (centred(loc, log_scale),), (lower, upper))
+
+
+def above_zero(log_middle: Tensor, spread: Tensor | float, log_prob: LogProb, lower: Tail, upper: Tail) -> Density:
+    """A density on (0, ∞), of which log x is about log_middle, give or take the spread."""
+    mark = mark_above(0.0, log_middle, spread)
+    return Density(0.0, math.inf, Log(0.0, log_middle), log_prob, (mark,), (lower, upper))
+
+
+def in_unit_interval(logit: Tensor, spread: Tensor | float, log_prob: LogProb, lower: Tail, upper: Tail) -> Density:
+    """A density on (0, 1), of which the logit of x is about this one, give or take the spread."""
+    mark = mark_between(0.0, 1.0, logit, spread)
+    return Density(0.0, 1.0, Logit(0.0, 1.0, torch.zeros_like(logit)), log_prob, (mark,), (lower, upper))
+
+
+def on_integers(low: End, high: Tensor, mark: Point, log_prob: LogProb, upper: Tail | None = None) -> Density:
+    """A mass function on the integers from low to high; its upper tail matters where high may be infinite."""
+    tails = None if upper is None else (power(1.0), upper)
+    return Density(low, high, Integers(torch.zeros_like(high)), log_prob, (mark,), tails, lattice=True)

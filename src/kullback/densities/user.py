@@ -38,33 +38,6 @@ class _Support(NamedTuple):
     lattice: bool
 
 
-class _Bounded(NamedTuple):
-    """A coordinate that ends where x would be no float: nothing is beyond."""
-
-    inner: Coordinate
-
-    def point(self, v: Tensor) -> Point:
-        """The point at v."""
-        return self.inner.point(v)
-
-    def log_slope(self, v: Tensor) -> Tensor:
-        """The logarithm of dx/dv, −inf beyond."""
-        slope = self.inner.log_slope(v)
-        if isinstance(self.inner, Logit):
-            return slope
-        log_x = v.abs() if isinstance(self.inner, Sinh) else v
-        return torch.where(log_x + _log_unit(self.inner) > _FARTHEST, -math.inf, slope)
-
-    def coordinate(self, x: Point) -> Tensor:
-        """The v of a point."""
-        return self.inner.coordinate(x)
-
-
-def _log_unit(coordinate: Coordinate) -> Tensor:
-    assert isinstance(coordinate, Sinh | Log)
-    return coordinate.log_unit
-
-
 def _support(distribution: Distribution) -> _Support | None:
     try:
         constraint = distribution.support
@@ -115,9 +88,8 @@ class _Asked:
         size = self.shape.numel()
         rows, nodes = x.shape
         x = self.inside(x, element)
-        if rows == size:  # one row for each element, in order
-            return self._log_prob(x.T, nodes).T
-        if rows % size == 0 and _is_regular(element, rows // size):
+        if is_traced() or size == 1 or (rows == size and torch.equal(element, torch.arange(size).to(element))):
+            # All elements in order, each with as many rows as the others.
             each = rows // size
             columns = x.reshape(size, each * nodes).T
             return self._log_prob(columns, each * nodes).T.reshape(rows, nodes)
@@ -170,14 +142,6 @@ class _Asked:
         return torch.where(both, (low + high) / 2, one)
 
 
-def _is_regular(element: Tensor, each: int) -> bool:
-    """Whether every element has the same number of rows, one element after the other."""
-    size = element.shape[0] // each
-    if is_traced():
-        return True
-    return torch.equal(element, torch.arange(size, device=element.device).repeat_interleave(each))
-
-
 def read_user(distribution: Distribution, shape: torch.Size) -> Reading | None:
     """The reading of a class with `log_prob` and `support`; None if the support is no interval."""
     if distribution.event_shape or type(distribution).log_prob is Distribution.log_prob:
@@ -220,8 +184,8 @@ def _coordinate(support: _Support, anchor: Tensor, log_unit: Tensor) -> Coordina
     if support.bounded_below and support.bounded_above:
         return Logit(low, high, torch.log(high - low))
     if support.bounded_below or support.bounded_above:
-        return _Bounded(Log(low, log_unit) if support.bounded_below else Log(high, log_unit, -1.0))
-    return _Bounded(Sinh(anchor, log_unit))
+        return Log(low, log_unit) if support.bounded_below else Log(high, log_unit, -1.0)
+    return Sinh(anchor, log_unit)
 
 
 def _density(asked: _Asked, found: _Found, element: Tensor) -> Density:
@@ -239,7 +203,7 @@ def _density(asked: _Asked, found: _Found, element: Tensor) -> Density:
     steps = torch.tensor([-1.0, 0.0, 1.0], dtype=peaks.dtype, device=peaks.device)
     marks = []
     for peak, width in zip(peaks.unsqueeze(-1).unbind(-2), widths.unsqueeze(-1).unbind(-2), strict=True):
-        by_place = support.lattice or isinstance(getattr(coordinate, "inner", None), Sinh)
+        by_place = support.lattice or isinstance(coordinate, Sinh)
         marks.append(centred(peak, torch.log(width)) if by_place else coordinate.point(peak + steps * width))
     low: End = support.low.unsqueeze(-1) if support.bounded_below else -math.inf
     high: End = support.high.unsqueeze(-1) if support.bounded_above else math.inf
@@ -296,7 +260,7 @@ def _search(distribution: Distribution, asked: _Asked) -> _Found:
         asked.check(asked.inside(coordinate.point(tidy(around)).value(), element))
     if support.lattice:
         return _Found(zero, zero, v - 0.5, width)
-    if isinstance(getattr(coordinate, "inner", None), Sinh):
+    if isinstance(coordinate, Sinh):
         x, width = coordinate.point(v).value(), width * torch.exp(coordinate.log_slope(v))
         return _Found(x[:, :1], torch.log(width[:, :1]), x, width)
     return _Found(zero, zero, v, width)

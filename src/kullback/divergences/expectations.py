@@ -51,14 +51,14 @@ def over_components(
     return _weighted(log_weights, *(part.reshape(-1, count) for part in found))
 
 
-def _weighted(log_weights: Tensor, value: Tensor, error: Tensor, mass: Tensor, log_scale: Tensor) -> Expectation:
+def _weighted(log_weights: Tensor, value: Tensor, error: Tensor, log_scale: Tensor) -> Expectation:
     """The sum over the last dimension, in units of the largest component's."""
     some = log_weights.detach() > -torch.inf
     log_unit = torch.where(some, log_scale, -torch.inf).amax(-1, keepdim=True)
     weights = torch.where(some, torch.exp(log_weights + (log_scale - log_unit)), 0.0)
-    parts = (value, weights), (error, weights.detach()), (mass, weights.detach())
+    parts = (value, weights), (error, weights.detach())
     sums = [torch.where(some, weight * part, 0.0).sum(-1) for part, weight in parts]
-    return Expectation(sums[0], sums[1], sums[2], log_unit.squeeze(-1))
+    return Expectation(sums[0], sums[1], log_unit.squeeze(-1))
 
 
 def _one_by_one(parts: Sequence[Reading], log_weights: Tensor, problem: Problem) -> Expectation:

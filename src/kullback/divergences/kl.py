@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
+from kullback._core.exponential import expm1mx
 from kullback._core.shapes import joint_shape
 from kullback.densities.density import Density
 from kullback.densities.mixture import inside_log_prob
@@ -19,7 +20,6 @@ from kullback.divergences.expectations import check_normalised, over_components
 from kullback.divergences.some_elements import at_some, constant, ends, where_not
 from kullback.integrate.problem import Integrand, Sample
 from kullback.kernels.levels import is_traced
-from kullback.special import expm1mx
 
 # A value beyond this is infinite for every purpose, and one beyond the other has no error estimate.
 _INFINITE, _UNSURE = 1e250, 1e150
@@ -42,6 +42,8 @@ class LogRatio(Integrand):
         """The integrand."""
         weight, r = torch.exp(sample.log_weight), sample.log_ratio
         first_order = torch.where(weight > 0, -weight * r, 0.0)
+        if not is_traced() and not bool(close.any()):
+            return first_order
         return torch.where(close, weight * expm1mx(torch.where(close, r, 0.0)), first_order)
 
     def differentiated(self, sample: Sample) -> Tensor | None:

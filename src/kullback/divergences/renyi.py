@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from kullback._core.exponential import expm1mx
 from kullback.densities.registry import Reading
 from kullback.densities.tails import power, powers_diverge
 from kullback.divergences.expectations import over_components
@@ -25,7 +26,6 @@ from kullback.integrate.peaks import largest
 from kullback.integrate.problem import Integrand, Sample
 from kullback.kernels.f_rows.exponential import expm1
 from kullback.kernels.levels import is_traced
-from kullback.special import expm1mx
 
 # Where S is smaller or larger, its logarithm is integrated.
 _SMALL, _LARGE = 0.1, 1e3

@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from kullback._core.errors import InputValueError, explain_problem
 from kullback.densities.point import HUGE, End, Point
 from kullback.integrate.crossings import find_crossings
-from kullback.integrate.panels import Marks, Range, find_range, locate, place_edges, short_panels
+from kullback.integrate.panels import Marks, Range, find_range, locate, place_edges
 from kullback.integrate.peaks import Peaks, edges_of, find_peaks
 from kullback.integrate.problem import Densities, Integrand, Problem, Sample
 from kullback.integrate.rules import NUM_NODES, Rule, edge_weights, lattice_rule, legendre
@@ -41,14 +41,10 @@ _NO_MASS = -70.0
 
 
 class Expectation(NamedTuple):
-    """A value for each element, an estimate of its error, and the mass that the nodes saw, which should be 1.
-
-    All are in units of e^log_scale.
-    """
+    """A value for each element and an estimate of its error, in units of e^log_scale."""
 
     value: Tensor
     error: Tensor
-    mass: Tensor
     log_scale: Tensor
 
 
@@ -115,27 +111,25 @@ def _expectation(problem: Problem) -> Expectation:
         moving = problem.densities()
         ends = _ends(moving) if problem.ends else ()
         marks = _with_peaks(locate(moving.over, moving.others(), ends), peaks)
-    num_integers = max(density.num_integers for density in moving[:3]) if moving.over.lattice else 0
-    if moving.over.num_integers:
-        edges = short_panels(fixed.over, num_integers, marks.own.detach())
-    else:
-        edges = place_edges(moving.over, marks, reach, num_integers=num_integers)
+    num_integers = max(density.num_integers for density in moving[:3])
+    edges = place_edges(moving.over, marks, reach, num_integers=num_integers)
     # Where panels cannot be refined, an integrand that turns at p = q needs edges there, too.
     integers_only = moving.over.lattice and any(density.integers_only for density in moving[:3])
     if (problem.crosses or (problem.ends and is_traced())) and not integers_only:
         crossings = find_crossings(
-            edges.detach(), lambda v: fixed.sample(v).log_ratio, lambda v: moving.sample(v).log_ratio
+            edges.detach(),
+            lambda v: fixed.sample(v).log_ratio,
+            lambda v: moving.sample(v).log_ratio,
+            rings=is_traced(),
         )
         edges = place_edges(moving.over, marks, reach, crossings, num_integers)
     panels = _all_panels(edges)
     if integers_only:
         panels = _one_by_one(edges, panels)
     first = _looked_at(problem, edges, panels, None)
-    value, error, mass = first.summed(edges.shape[0])
-    if not is_traced():
-        value, error, mass = _refined(problem, edges, panels, first)
-    log_scale = torch.zeros_like(mass.detach()) if problem.log_scale is None else problem.log_scale
-    return Expectation(value, error.detach() + reach.beyond, mass.detach(), log_scale)
+    value, error = first.summed(edges.shape[0]) if is_traced() else _refined(problem, edges, panels, first)
+    log_scale = torch.zeros_like(error) if problem.log_scale is None else problem.log_scale
+    return Expectation(value, error + reach.beyond, log_scale)
 
 
 def _find_peaks(problem: Problem) -> Peaks:
@@ -224,16 +218,13 @@ class _Looked(NamedTuple):
     value: Tensor
     error: Tensor
     floor: Tensor
-    mass: Tensor
     close: Tensor
 
     def kept(self, mask: Tensor) -> _Looked:
-        element, value, error, floor, mass, close = self
-        return _Looked(element[mask], value[mask], error[mask], floor[mask], mass[mask], close)
+        return _Looked(*(part[mask] for part in self[:4]), close=self.close)
 
-    def summed(self, elements: int) -> tuple[Tensor, Tensor, Tensor]:
-        parts = (self.value, self.error + self.floor, self.mass)
-        return tuple(_sum_by(self.element, part, elements) for part in parts)  # type: ignore[return-value]
+    def summed(self, elements: int) -> tuple[Tensor, Tensor]:
+        return _sum_by(self.element, self.value, elements), _sum_by(self.element, self.error + self.floor, elements)
 
 
 def _sum_by(element: Tensor, values: Tensor, elements: int) -> Tensor:
@@ -286,7 +277,6 @@ def _looked_at(problem: Problem, edges: Tensor, panels: _Panels, close: Tensor |
     if other_terms is not None:
         other = (other_terms * rule.weights).sum(-1) * width
         value = value.detach() + (other - other.detach())
-    mass = (weight.detach() * rule.weights).sum(-1) * width
     with torch.no_grad():
         error = _disagreement(terms.detach(), rule, width, lattice=lattice)
         if not lattice:
@@ -296,7 +286,7 @@ def _looked_at(problem: Problem, edges: Tensor, panels: _Panels, close: Tensor |
         )
         noise = torch.where(weight > 0, weight * noise, 0.0) + terms.abs()
         floor = 4 * torch.finfo(value.dtype).eps * (noise * rule.weights).sum(-1) * width
-    return _Looked(panels.element, value, error, floor.nan_to_num(0.0), mass, close)
+    return _Looked(panels.element, value, error, floor.nan_to_num(0.0), close)
 
 
 def _limited(sample: Sample, close: Tensor) -> Sample:
@@ -322,14 +312,14 @@ def _missed_at_edges(
     return _BLIND * (edges[1] - edges[0]) * missed.nan_to_num(0.0, 0.0, 0.0).abs().sum(-1)
 
 
-def _refined(problem: Problem, edges: Tensor, panels: _Panels, first: _Looked) -> tuple[Tensor, Tensor, Tensor]:
+def _refined(problem: Problem, edges: Tensor, panels: _Panels, first: _Looked) -> tuple[Tensor, Tensor]:
     """Panels whose error is too large are halved until it is not; derivatives go through the panels that stay."""
     elements = edges.shape[0]
     bad = _too_large(first, first.value.detach(), torch.zeros_like(edges[:, 0]))
     if not bool(bad.any()):
         return first.summed(elements)
     good = first.kept(~bad)
-    value, error, mass = good.summed(elements)
+    value, error = good.summed(elements)
     settled: list[_Panels] = []
     with torch.no_grad():
         known, left, rounds = value.detach(), panels.kept(bad).halved(), 1
@@ -339,16 +329,16 @@ def _refined(problem: Problem, edges: Tensor, panels: _Panels, first: _Looked) -
             if rounds >= _MAX_ROUNDS or len(left.slot) > _MAX_PANELS * elements:
                 bad = torch.zeros_like(bad)
             more = looked.kept(~bad).summed(elements)
-            known, error, mass = known + more[0], error + more[1], mass + more[2]
+            known, error = known + more[0], error + more[1]
             settled.append(left.kept(~bad))
             if not bool(bad.any()):
                 break
             left, rounds = left.kept(bad).halved(), rounds + 1
     if not torch.is_grad_enabled() or not value.requires_grad:
-        return known, error, mass
+        return known, error
     last = _Panels(*(torch.cat(column) for column in zip(*settled, strict=True)))
     again = _looked_at(problem, edges, last, first.close)
-    return value + _sum_by(again.element, again.value, elements), error, mass
+    return value + _sum_by(again.element, again.value, elements), error
 
 
 def _too_large(looked: _Looked, values: Tensor, known: Tensor) -> Tensor:

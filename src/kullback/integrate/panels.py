@@ -129,13 +129,6 @@ def find_range(over: Density, marks: Marks, log_size: Callable[[Tensor], tuple[T
     return Range(low, high, beyond)
 
 
-def short_panels(over: Density, num_integers: int, like: Tensor) -> Tensor:
-    """Edges of panels of 16 integers, from the lower end on, for mass functions that can only be asked at integers."""
-    low, high = (torch.as_tensor(end, dtype=like.dtype, device=like.device) for end in (over.low, over.high))
-    steps = torch.arange(num_integers // NUM_NODES + 2, dtype=like.dtype, device=like.device) * NUM_NODES
-    return torch.minimum(low + steps, high + 1).expand(like.shape[0], -1)
-
-
 def place_edges(
     over: Density, marks: Marks, reach: Range, crossings: Tensor | None = None, num_integers: int = 0
 ) -> Tensor:

@@ -8,13 +8,18 @@ import torch
 from torch import Tensor
 from torch.distributions import Bernoulli, Binomial, Distribution
 
-from kullback.densities.coordinate import Integers
-from kullback.densities.counts.success import bounded_log, log_outcomes
-from kullback.densities.density import Density
-from kullback.densities.parameters import read
-from kullback.densities.point import Point, centred
-from kullback.densities.registry import family
-from kullback.densities.stirling import deviance, log_factorial_rest
+from kullback.densities.describe import (
+    Density,
+    Point,
+    bounded_log,
+    centred,
+    deviance,
+    family,
+    log_factorial_rest,
+    log_outcomes,
+    on_integers,
+    read,
+)
 
 
 def _parameters(distribution: Distribution) -> tuple[Tensor, ...]:
@@ -36,8 +41,7 @@ def binomial(total_count: Tensor, log_p: Tensor, log_failure: Tensor) -> Density
         rests = log_factorial_rest(n) - log_factorial_rest(k) - log_factorial_rest(others)
         return rests - deviance(k, n * p, log_n + log_p) - deviance(others, n * rest, log_n + log_rest)
 
-    mark = centred(n * p, torch.log((n * p * rest).sqrt() + 1))
-    return Density(low, high, Integers(torch.zeros_like(p)), log_prob, (mark,), lattice=True)
+    return on_integers(low, high, centred(n * p, torch.log((n * p * rest).sqrt() + 1)), log_prob)
 
 
 @family(Bernoulli, read=log_outcomes, lattice=True)

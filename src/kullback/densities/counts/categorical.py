@@ -8,11 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Categorical, Distribution
 
-from kullback.densities.coordinate import Integers
-from kullback.densities.density import Density
-from kullback.densities.parameters import gives_logits, read
-from kullback.densities.point import Point, centred
-from kullback.densities.registry import family
+from kullback.densities.describe import Density, Integers, Point, centred, family, gives_logits, read
 
 
 def _log_probs(distribution: Distribution) -> tuple[Tensor, ...]:

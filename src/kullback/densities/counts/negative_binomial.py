@@ -8,14 +8,19 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, NegativeBinomial
 
-from kullback.densities.coordinate import Integers
-from kullback.densities.counts.success import bounded_log, log_outcomes
-from kullback.densities.density import Density
-from kullback.densities.parameters import read
-from kullback.densities.point import Point, centred
-from kullback.densities.registry import family
-from kullback.densities.stirling import deviance, log_factorial_rest
-from kullback.densities.tails import exponential, power
+from kullback.densities.describe import (
+    Density,
+    Point,
+    bounded_log,
+    centred,
+    deviance,
+    exponential,
+    family,
+    log_factorial_rest,
+    log_outcomes,
+    on_integers,
+    read,
+)
 
 
 def _parameters(distribution: Distribution) -> tuple[Tensor, ...]:
@@ -38,5 +43,4 @@ def negative_binomial(total_count: Tensor, log_p: Tensor, log_failure: Tensor) -
         return torch.log(r / n) + by_deviance + log_factorial_rest(n) - log_factorial_rest(k) - log_factorial_rest(r)
 
     mark = centred(r * p / rest, torch.log((r * p).sqrt() / rest + 1))
-    tails = power(1.0), exponential(1.0, -log_p)
-    return Density(0.0, high, Integers(torch.zeros_like(r)), log_prob, (mark,), tails, lattice=True)
+    return on_integers(0.0, high, mark, log_prob, exponential(1.0, -log_p))

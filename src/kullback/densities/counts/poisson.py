@@ -8,12 +8,16 @@ import torch
 from torch import Tensor
 from torch.distributions import Poisson
 
-from kullback.densities.coordinate import Integers
-from kullback.densities.density import Density
-from kullback.densities.point import Point, centred
-from kullback.densities.registry import family
-from kullback.densities.stirling import deviance, log_factorial_rest
-from kullback.densities.tails import exponential, power
+from kullback.densities.describe import (
+    Density,
+    Point,
+    centred,
+    deviance,
+    exponential,
+    family,
+    log_factorial_rest,
+    on_integers,
+)
 
 
 @family(Poisson, "rate", lattice=True)
@@ -26,6 +30,5 @@ def poisson(rate: Tensor) -> Density:
         return -deviance(k, mean, torch.log(mean)) - log_factorial_rest(k)
 
     high = torch.where(rate == 0, 0.0, math.inf).to(rate.dtype)
-    tails = power(1.0), exponential(1.0, math.inf)  # k log k is more than any multiple of k
     mark = centred(mean, torch.log(mean.clamp_min(1.0)) / 2)
-    return Density(0.0, high, Integers(torch.zeros_like(rate)), log_prob, (mark,), tails, lattice=True)
+    return on_integers(0.0, high, mark, log_prob, exponential(1.0, math.inf))  # k log k is more than any multiple of k

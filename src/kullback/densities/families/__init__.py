@@ -1,4 +1,4 @@
-"""The univariate families of torch, one file each; importing this registers them."""
+"""The univariate families of torch; importing this registers them."""
 
 from kullback.densities.families import (
     beta,
@@ -8,8 +8,6 @@ from kullback.densities.families import (
     gamma,
     generalized_pareto,
     gumbel,
-    half_cauchy,
-    half_normal,
     inverse_gamma,
     kumaraswamy,
     laplace,
@@ -17,7 +15,6 @@ from kullback.densities.families import (
     logistic,
     normal,
     pareto,
-    relaxed_bernoulli,
     student_t,
     uniform,
     von_mises,
@@ -32,8 +29,6 @@ __all__ = [
     "gamma",
     "generalized_pareto",
     "gumbel",
-    "half_cauchy",
-    "half_normal",
     "inverse_gamma",
     "kumaraswamy",
     "laplace",
@@ -41,7 +36,6 @@ __all__ = [
     "logistic",
     "normal",
     "pareto",
-    "relaxed_bernoulli",
     "student_t",
     "uniform",
     "von_mises",

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 from torch.distributions import Chi2, Exponential, Gamma
 
-from kullback.densities.coordinate import Log, mark_above
-from kullback.densities.density import Density
-from kullback.densities.point import Point
-from kullback.densities.registry import family
-from kullback.densities.stirling import LOG_2PI, binet
-from kullback.densities.tails import exponential, power
+from kullback.densities.describe import LOG_2PI, Density, Point, above_zero, binet, exponential, family, power
 
 
 @family(Gamma, "concentration", "rate")
@@ -27,9 +20,7 @@ def gamma(concentration: Tensor, rate: Tensor) -> Density:
         t = x.log_distance(0.0, log_mean)
         return a * (t - torch.expm1(t.clamp_max(690.0))) + constant - (t + log_mean)
 
-    spread = a.rsqrt().clamp_max(1.0)
-    tails = power(a), exponential(1.0, rate)
-    return Density(0.0, math.inf, Log(0.0, log_mean), log_prob, (mark_above(0.0, log_mean, spread),), tails)
+    return above_zero(log_mean, a.rsqrt().clamp_max(1.0), log_prob, power(a), exponential(1.0, rate))
 
 
 @family(Chi2, "df")

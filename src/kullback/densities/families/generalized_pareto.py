@@ -8,11 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, distributions
 
-from kullback.densities.coordinate import softplus
-from kullback.densities.density import Density
-from kullback.densities.point import HUGE, Point, stable_exp
-from kullback.densities.registry import family
-from kullback.densities.tails import Tail, power
+from kullback.densities.describe import HUGE, Density, Point, Tail, family, power, softplus, stable_exp
 
 # Below this |ξy| the logarithm log(1 + ξy)/ξ is taken by its first terms.
 _LITTLE = 0.02
@@ -34,8 +30,8 @@ class SurvivalLog(NamedTuple):
         safe_k, safe_kt = torch.where(small, 1.0, k), torch.where(small, 1.0, kt.clamp(-690.0, 690.0))
         exact = torch.expm1(safe_kt) / safe_k
         log_exact = torch.log(torch.where(small, 1.0, exact))
-        series = 1 + kt / 2 * (1 + kt / 3 * (1 + kt / 4 * (1 + kt / 5)))
-        series = torch.where(small, series, 1.0)
+        little = torch.where(small, kt, 0.0)  # the powers of a large one overflow, and 0·∞ is NaN
+        series = 1 + little / 2 * (1 + little / 3 * (1 + little / 4 * (1 + little / 5)))
         rise = torch.where(small, t * series, exact)
         log_rise = torch.where(small, v + torch.log(series), torch.where(kt > 690, kt - _log_size(k), log_exact))
         log_rest = kt - _log_size(k)

@@ -8,11 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Kumaraswamy
 
-from kullback.densities.coordinate import Logit, mark_between
-from kullback.densities.density import Density
-from kullback.densities.point import Point
-from kullback.densities.registry import family
-from kullback.densities.tails import power
+from kullback.densities.describe import Density, Point, family, in_unit_interval, power
 
 
 @family(Kumaraswamy, "concentration1", "concentration0")
@@ -38,5 +34,4 @@ def kumaraswamy(concentration1: Tensor, concentration0: Tensor) -> Density:
     steep = drop < -30
     log_x = torch.log1p(-torch.exp(torch.where(steep, -30.0, drop))) / a
     logit = torch.where(steep, torch.log(a) - drop, log_x - torch.log(-torch.expm1(log_x)))
-    mark = mark_between(0.0, 1.0, logit, 0.25)
-    return Density(0.0, 1.0, Logit(0.0, 1.0, torch.zeros_like(a)), log_prob, (mark,), (power(a), power(b)))
+    return in_unit_interval(logit, 0.25, log_prob, power(a), power(b))

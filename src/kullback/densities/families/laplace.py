@@ -8,11 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Laplace
 
-from kullback.densities.coordinate import Sinh
-from kullback.densities.density import Density
-from kullback.densities.point import Point, centred
-from kullback.densities.registry import family
-from kullback.densities.tails import exponential
+from kullback.densities.describe import Density, Point, exponential, family, on_line
 
 
 @family(Laplace, "loc", "scale")
@@ -24,4 +20,4 @@ def laplace(loc: Tensor, scale: Tensor) -> Density:
         return -x.z(loc, log_scale).abs() - log_scale - math.log(2.0)
 
     tail = exponential(1.0, 1 / scale)
-    return Density(-math.inf, math.inf, Sinh(loc, log_scale), log_prob, (centred(loc, log_scale),), (tail, tail))
+    return on_line(loc, log_scale, log_prob, tail, tail)

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 from torch.distributions import StudentT
 
-from kullback.densities.coordinate import Sinh, softplus
-from kullback.densities.density import Density
-from kullback.densities.point import Point, centred
-from kullback.densities.registry import family
-from kullback.densities.stirling import LOG_2PI, binet
-from kullback.densities.tails import power
+from kullback.densities.describe import LOG_2PI, Density, Point, binet, family, on_line, power, softplus
 
 
 @family(StudentT, "df", "loc", "scale")
@@ -25,5 +18,4 @@ def student_t(df: Tensor, loc: Tensor, scale: Tensor) -> Density:
     def log_prob(x: Point) -> Tensor:
         return constant - (df + 1) / 2 * softplus(2 * x.log_distance(loc, log_scale) - torch.log(df))
 
-    tail = power(df)
-    return Density(-math.inf, math.inf, Sinh(loc, log_scale), log_prob, (centred(loc, log_scale),), (tail, tail))
+    return on_line(loc, log_scale, log_prob, power(df), power(df))

@@ -6,11 +6,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Uniform
 
-from kullback.densities.coordinate import Logit, mark_between
-from kullback.densities.density import Density
-from kullback.densities.point import Point
-from kullback.densities.registry import family
-from kullback.densities.tails import power
+from kullback.densities.describe import Density, Logit, Point, family, mark_between, power
 
 
 @family(Uniform, "low", "high")

@@ -8,12 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import VonMises
 
-from kullback.densities.coordinate import Logit
-from kullback.densities.density import Density
-from kullback.densities.point import Point, centred
-from kullback.densities.registry import family
-from kullback.densities.stirling import LOG_2PI
-from kullback.densities.tails import power
+from kullback.densities.describe import LOG_2PI, Density, Logit, Point, centred, family, power
 
 
 @family(VonMises, "loc", "concentration")

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 from torch.distributions import Weibull
 
-from kullback.densities.coordinate import Log, mark_above
-from kullback.densities.density import Density
-from kullback.densities.point import Point, stable_exp
-from kullback.densities.registry import family
-from kullback.densities.tails import exponential, power
+from kullback.densities.describe import Density, Point, above_zero, exponential, family, power, stable_exp
 
 
 @family(Weibull, "scale", "concentration")
@@ -24,5 +18,4 @@ def weibull(scale: Tensor, concentration: Tensor) -> Density:
         t = x.log_distance(0.0, unit)
         return torch.log(k) + k * t - torch.exp((k * t).clamp_max(690.0)) - (t + unit)
 
-    tails = power(k), exponential(k, stable_exp(-k * unit))
-    return Density(0.0, math.inf, Log(0.0, unit), log_prob, (mark_above(0.0, unit, 1 / k),), tails)
+    return above_zero(unit, 1 / k, log_prob, power(k), exponential(k, stable_exp(-k * unit)))

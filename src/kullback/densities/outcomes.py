@@ -1,4 +1,4 @@
-"""The chance of success of a trial as logarithms of both outcomes; count families and relaxations call it."""
+"""Both outcomes of a trial as logarithms; `describe` hands them to count families and relaxations."""
 
 from __future__ import annotations
 
