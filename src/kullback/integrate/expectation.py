@@ -221,7 +221,9 @@ class _Looked(NamedTuple):
     close: Tensor
 
     def kept(self, mask: Tensor) -> _Looked:
-        return _Looked(*(part[mask] for part in self[:4]), close=self.close)
+        return self._replace(
+            element=self.element[mask], value=self.value[mask], error=self.error[mask], floor=self.floor[mask]
+        )
 
     def summed(self, elements: int) -> tuple[Tensor, Tensor]:
         return _sum_by(self.element, self.value, elements), _sum_by(self.element, self.error + self.floor, elements)
