@@ -180,7 +180,7 @@ def draw(path: str) -> None:
         ax.set_title(case.name, fontsize=10)
         ax.spines[["top", "right"]].set_visible(False)
     axes[0, 0].invert_xaxis()
-    axes[0, 0].legend(frameon=False, fontsize=8, loc="center right")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), frameon=False, loc="outside upper center", ncols=3)
     figure.supxlabel("relative difference of p and q", fontsize=10)
     figure.supylabel("relative error of KL, float32", fontsize=10)
     figure.savefig(path, dpi=80)

@@ -3,69 +3,111 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
+
+from torch.distributions import Distribution
 
 from kullback.diagnose import matrix
 from kullback.diagnose.matrix import MARKS, Cell
+from kullback.pairs.table import examples
 
 TABLE, FUNCTIONS = "<!-- table of pairs -->", "<!-- functions of pairs -->"
-STYLE = """<style>
-.pairs td, .pairs th { padding: 0 !important; min-width: 1.4em !important; text-align: center; font-size: 0.6rem; }
-.pairs th.p { text-align: right; padding-right: 0.5em !important; white-space: nowrap; }
-.pairs th.q { writing-mode: vertical-rl; transform: rotate(180deg); white-space: nowrap; }
-.pairs td a { display: block; color: inherit; }
-.pairs .closed-form, .key .closed-form { background: #2e7d3255; }
-.pairs .integral, .key .integral { background: #1565c055; }
-.pairs .series, .key .series { background: #6a1b9a55; }
-.pairs .infinite, .key .infinite { background: #75757533; }
-.pairs .none, .key .none { background: #c6282855; }
-.key span { padding: 0 0.5em; margin-right: 1em; }
-</style>"""
+# One table for each kind of event; inside it families stand together by their support.
+TABLES = (
+    ("Numbers", ("the line and the circle", "positive numbers", "intervals", "counts and outcomes")),
+    ("Vectors", ("vectors",)),
+    ("Matrices", ("matrices",)),
+)
+# The inputs appear only where the script runs: without it the whole table is shown.
+SEARCH = """<form class="pair-search" hidden>
+<label>p <input type="search" name="p" placeholder="Gamma" autocomplete="off"></label>
+<label>q <input type="search" name="q" placeholder="LogNormal" autocomplete="off"></label>
+<output></output>
+</form>"""
+SCRIPT = """<script>
+{
+  const form = document.querySelector(".pair-search"), said = form.querySelector("output");
+  const typed = (name) => form.elements[name].value.trim().toLowerCase();
+  const fits = (family, part) => family.toLowerCase().includes(part);
+  const show = () => {
+    for (const cell of document.querySelectorAll(".pairs [data-q]")) cell.hidden = !fits(cell.dataset.q, typed("q"));
+    for (const row of document.querySelectorAll(".pairs tr[data-p]")) row.hidden = !fits(row.dataset.p, typed("p"));
+    const left = [...document.querySelectorAll(".pairs tr[data-p]:not([hidden]) td:not([hidden])")];
+    said.textContent = left.length === 1 ? left[0].title : "";
+  };
+  form.hidden = false;
+  form.addEventListener("input", show);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  for (const event of ["mouseover", "click"])
+    document.querySelectorAll(".pairs").forEach((table) => table.addEventListener(event, (e) => {
+      const cell = e.target.closest("td[title]");
+      if (cell) said.textContent = cell.title;
+    }));
+}
+</script>"""
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Replace the two markers where a page has them."""
     if TABLE in markdown:
-        cells = matrix.cells()
-        scalar = {cell.p for cell in cells if cell.q == "Normal"}
-        tables = [
-            "## Numbers", _table([c for c in cells if c.p in scalar]),
-            "## Vectors and matrices", _table([c for c in cells if c.p not in scalar]),
-        ]  # fmt: skip
-        return markdown.replace(TABLE, "\n\n".join([STYLE, _key(), *tables]))
+        cells, groups = matrix.cells(), {family.__name__: _group(each) for family, each in examples().items()}
+        parts = [SEARCH, _key({cell.method for cell in cells})]
+        for title, inside in TABLES:
+            names = sorted((n for n in groups if groups[n] in inside), key=lambda n: (inside.index(groups[n]), n))
+            parts += [f"## {title}", _table(cells, names, groups)]
+        return markdown.replace(TABLE, "\n\n".join([*parts, SCRIPT]))
     if FUNCTIONS in markdown:
-        modules = sorted({cell.function.rpartition(".")[0] for cell in matrix.cells() if cell.function})
-        return markdown.replace(FUNCTIONS, "\n".join(f"::: {module}" for module in modules))
+        functions = sorted({cell.function.rpartition(".")[::2] for cell in matrix.cells() if cell.function})
+        modules = (_members(module, [name for _, name in of]) for module, of in groupby(functions, lambda f: f[0]))
+        return markdown.replace(FUNCTIONS, "\n".join(modules))
     return markdown
 
 
-def _table(cells: Sequence[Cell]) -> str:
+def _members(module: str, names: Sequence[str]) -> str:
+    return f"::: {module}\n    options:\n      members: [{', '.join(names)}]\n"
+
+
+def _group(example: Distribution) -> str:
+    if example.event_shape:
+        return "vectors" if len(example.event_shape) == 1 else "matrices"
+    support: Any = example.support
+    if support.is_discrete:
+        return "counts and outcomes"
+    if math.isfinite(getattr(support, "upper_bound", math.inf)):
+        return "intervals"
+    return "positive numbers" if hasattr(support, "lower_bound") else "the line and the circle"
+
+
+def _table(cells: Sequence[Cell], names: Sequence[str], groups: dict[str, str]) -> str:
     by_pair = {(cell.p, cell.q): cell for cell in cells}
-    names = sorted({cell.p for cell in cells})
-    head = "".join(f'<th class="q">{html.escape(q)}</th>' for q in names)
-    rows = (
-        f'<tr><th class="p">{html.escape(p)}</th>{"".join(_cell(by_pair.get((p, q))) for q in names)}</tr>'
-        for p in names
-    )
+    first = {next(of) for _, of in groupby(names, groups.__getitem__)}
+    head = "".join(f'<th class="q{" first" * (q in first)}" data-q="{q}">{q}</th>' for q in names)
+    rows = []
+    for p in names:
+        if p in first and len(first) > 1:
+            rows.append(f'<tr class="group"><th colspan="{len(names) + 1}">{groups[p]}</th></tr>')
+        found = "".join(_cell(by_pair[p, q], q in first) for q in names)
+        rows.append(f'<tr data-p="{p}"><th class="p">{p}</th>{found}</tr>')
     return (
-        f'<div class="pairs"><table><thead><tr><th></th>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+        '<div class="pairs"><table class="pair-table"><thead><tr><th></th>'
+        f"{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 
-def _cell(cell: Cell | None) -> str:
-    if cell is None:
-        return "<td></td>"
+def _cell(cell: Cell, first: bool) -> str:
     title = html.escape(f"{cell.p} ‖ {cell.q}: {cell.method or 'no route'}. {cell.source}", quote=True)
     mark = MARKS[cell.method]
     content = f'<a href="../pair-formulas/#{cell.function}">{mark}</a>' if cell.function else mark
-    return f'<td class="{_class(cell.method)}" title="{title}">{content}</td>'
+    return f'<td class="{_class(cell.method)}{" first" * first}" data-q="{cell.q}" title="{title}">{content}</td>'
 
 
-def _key() -> str:
-    shown = ("closed form", "integral", "series", "infinite", "")
+def _key(used: set[str]) -> str:
     return '<p class="key">' + "".join(
-        f'<span class="{_class(method)}">{MARKS[method]} {method or "no route"}</span>' for method in shown
+        f'<span class="{_class(method)}">{mark} {method or "no route"}</span>'
+        for method, mark in MARKS.items() if method in used
     ) + "</p>"  # fmt: skip
 
 

@@ -28,11 +28,11 @@ def explain(
     base: float | None = None,
     top: int = 8,
 ) -> Explanation:
-    r"""Explain the divergence of q from p: both directions, where it comes from, how exact it is, and what looks wrong.
+    """Explain the divergence of q from p: both directions, where it comes from, how exact it is, and what looks wrong.
 
     KL is a sum of terms that are never negative,
 
-    $$\mathrm{KL}(p \,\|\, q) = \sum_x \Big[ p(x) \log \frac{p(x)}{q(x)} - p(x) + q(x) \Big],$$
+    KL(p ‖ q) = Σ_x [p(x) log(p(x)/q(x)) − p(x) + q(x)],
 
     so that outcomes, tokens, dimensions or intervals can be ranked by what they add. Values that cannot be what the
     view says are not refused, as `kl` refuses them: they become findings, and the numbers are those of the nearest

@@ -57,9 +57,9 @@ class KLResult(NamedTuple):
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    r"""KL(p ‖ q) of two distributions, torch's name for it.
+    """KL(p ‖ q) of two distributions, torch's name for it.
 
-    $$\mathrm{KL}(p \,\|\, q) = \mathbb{E}_p\left[\log p(x) - \log q(x)\right]$$
+    KL(p ‖ q) = E_p[log p(x) − log q(x)]
 
     Args:
         p: The distribution the expectation is over.
