@@ -29,6 +29,9 @@ def test_files(tmp_path, capsys):
     for name in ("x.npy", "x.csv"):
         assert main(["fit", str(tmp_path / name), "Gamma", "Exponential", "Normal"]) == 0
         assert capsys.readouterr().out.splitlines()[1].startswith("Gamma")
+    (tmp_path / "table.csv").write_text("place,time\n" + "\n".join(f"here,{each}" for each in x))
+    assert main(["fit", str(tmp_path / "table.csv"), "Gamma", "Normal", "--columns", "time"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith("Gamma")
     np.save(tmp_path / "c.npy", np.array([5, 10, 7, 3]))
     assert main(["fit", str(tmp_path / "c.npy"), "Poisson", "--as", "counts"]) == 0
     assert "rate" in capsys.readouterr().out
@@ -61,4 +64,7 @@ def test_damaged_text(tmp_path, capsys):
     assert main(["fit", str(tmp_path / "x.csv"), "Normal"]) == 2
     (tmp_path / "y.csv").write_text("1\nabc\n")
     assert main(["fit", str(tmp_path / "y.csv"), "Normal"]) == 2
+    assert "row 2 of column 0 holds 'abc', not a number" in capsys.readouterr().err
+    (tmp_path / "z.txt").write_text("1 2\n3 abc\n")
+    assert main(["fit", str(tmp_path / "z.txt"), "Normal"]) == 2
     assert "Line 2" in capsys.readouterr().err

@@ -21,6 +21,6 @@ def test_the_picture_is_current_and_shows_the_main_command(monkeypatch):
     p, q = script["COMMAND"]
     assert f'kullback explain "{p}" "{q}"' in readme
     for name, svg in script["pictures"]().items():
-        assert f"docs/images/{name}" in readme[:500], "the picture comes first"
+        assert f"docs/images/{name}" in readme.partition("```")[0], "the picture comes before the first command"
         kept = (script["IMAGES"] / name).read_text(encoding="utf-8")
         assert words(kept) == words(svg), "python docs/hooks/terminal_picture.py draws it again"

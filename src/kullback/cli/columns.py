@@ -6,7 +6,8 @@ import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from kullback._core.errors import InputValueError, UnavailableError, explain_problem
+from kullback._core.errors import InputValueError, explain_problem
+from kullback._core.extras import import_extra
 from kullback.cli.arrays import names_a_file, read_tensor
 
 if TYPE_CHECKING:
@@ -106,12 +107,7 @@ def _places(text: str, names: list[str] | None, columns: list[str] | None, width
 def _read_parquet(text: str, columns: list[str] | None) -> np.ndarray:
     import numpy as np
 
-    try:
-        from pyarrow import parquet  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise UnavailableError(
-            explain_problem("Reading .parquet needs pyarrow.", instead="pip install 'kullback[tables]'")
-        ) from error
+    parquet = import_extra("pyarrow.parquet", extra="tables", purpose="Parquet files need")
     try:
         known = parquet.read_schema(text).names
         names = [known[place] for place in _places(text, known, columns, len(known))]

@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kullback._core.errors import InputValueError, explain_problem
-from kullback.cli.options import ABOVE_THRESHOLD, OK, Base, Bits, Debug, Html, Json, Width, emit, unit_base
+from kullback.cli.options import (
+    ABOVE_THRESHOLD,
+    OK,
+    Base,
+    Bits,
+    Columns,
+    Debug,
+    Html,
+    Json,
+    Width,
+    column_names,
+    emit,
+    unit_base,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,9 +57,7 @@ def command(  # noqa: PLR0917 - typer reads the parameters as options
         Reading | None,
         typer.Option("--as", help="samples: one draw per row; categories: whole numbers to count; counts: counted."),
     ] = None,
-    columns: Annotated[
-        str | None, typer.Option("--columns", metavar="A,B", help="Columns of .csv and .parquet files.")
-    ] = None,
+    columns: Columns = None,
     method: Annotated[str, typer.Option("--method", help="One of the methods of estimate_kl.")] = "auto",
     confidence: Annotated[float, typer.Option("--confidence", metavar="C", help="Coverage of the interval.")] = 0.95,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of whatever is random.", min=0)] = 0,
@@ -71,13 +82,15 @@ def command(  # noqa: PLR0917 - typer reads the parameters as options
 
     import torch
 
-    from kullback.cli.columns import names_a_table
+    from kullback.cli.columns import names_a_table, read_columns
     from kullback.diagnose.notation import parse_distribution
     from kullback.estimators import estimate_kl
 
     unit = unit_base(bits, base)
-    picked = None if columns is None else [name.strip() for name in columns.split(",")]
-    sides: list[Any] = [_read(text, picked) if names_a_table(text) else parse_distribution(text) for text in (p, q)]
+    picked = column_names(columns)
+    sides: list[Any] = [
+        read_columns(text, picked) if names_a_table(text) else parse_distribution(text) for text in (p, q)
+    ]
     tensors = [side for side in sides if isinstance(side, torch.Tensor)]
     if reading is None:
         reading = Reading.CATEGORIES if tensors and all(map(_whole, tensors)) else Reading.SAMPLES
@@ -92,12 +105,6 @@ def command(  # noqa: PLR0917 - typer reads the parameters as options
     page = _page(estimate, p, q, scale, "nats" if unit is None else "bits" if unit == 2 else f"units of log {unit:g}")
     emit(page, estimate.to_dict, json=json, html=html, plot=None, width=width)
     return ABOVE_THRESHOLD if fail_above is not None and scale * float(estimate.low) > fail_above else OK
-
-
-def _read(text: str, columns: list[str] | None) -> Tensor:
-    from kullback.cli.columns import read_columns
-
-    return read_columns(text, columns)
 
 
 def _whole(tensor: Tensor) -> bool:

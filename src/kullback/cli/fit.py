@@ -10,7 +10,7 @@ import typer
 
 from kullback._core.errors import InputValueError, explain_problem
 from kullback.cli.explain import Reading
-from kullback.cli.options import OK, Debug, Json
+from kullback.cli.options import OK, Columns, Debug, Json, column_names
 
 if TYPE_CHECKING:
     from kullback.fit import Projection
@@ -21,6 +21,7 @@ EPILOG = """Examples:
 kullback fit "0.5*Normal(-2, 0.6) + 0.5*Normal(2, 0.6)" Normal
 kullback fit "0.5*Normal(-2, 0.6) + 0.5*Normal(2, 0.6)" Normal --direction reverse --plot fit.png
 kullback fit waiting_times.npy Gamma Weibull LogNormal
+kullback fit visits.csv Poisson NegativeBinomial --columns visits
 kullback fit histogram.npy Poisson NegativeBinomial --as counts --json
 kullback fit points.npy "Mixture(MultivariateNormal, 3)"
 
@@ -32,7 +33,10 @@ _MAX_TEXT = 1 << 28  # bytes
 
 def command(  # noqa: PLR0917 - typer reads the parameters as options
     target: Annotated[
-        str, typer.Argument(help='A distribution such as "Gamma(2, 1)"; or a .npy, .npz, .csv or .txt file.')
+        str,
+        typer.Argument(
+            help='A distribution such as "Gamma(2, 1)"; or a .npy, .npz, .csv, .tsv, .parquet or .txt file.'
+        ),
     ],
     families: Annotated[
         list[str], typer.Argument(metavar="FAMILY...", help="Names such as Normal; several are ranked.")
@@ -43,6 +47,7 @@ def command(  # noqa: PLR0917 - typer reads the parameters as options
     reading: Annotated[
         Reading, typer.Option("--as", help="What the numbers of a file are: each row one sample, or classes.")
     ] = Reading.SAMPLES,
+    columns: Columns = None,
     criterion: Annotated[str | None, typer.Option("--by", help="Rank by kl, aic or bic.")] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of random starts.", min=0)] = 0,
     plot: Annotated[
@@ -68,7 +73,7 @@ def command(  # noqa: PLR0917 - typer reads the parameters as options
             )
         )
     chosen: Any = families if len(families) > 1 else families[0]
-    result = project(_read(target, reading), chosen, direction=direction, criterion=criterion, seed=seed)  # type: ignore[call-overload]
+    result = project(_read(target, reading, columns), chosen, direction=direction, criterion=criterion, seed=seed)  # type: ignore[call-overload]
     best: Projection = result.best if len(families) > 1 else result
     if json:
         print(to_json(result.to_dict()))
@@ -81,14 +86,14 @@ def command(  # noqa: PLR0917 - typer reads the parameters as options
     return OK if best.converged else 1
 
 
-def _read(text: str, reading: Reading) -> Any:
-    from kullback.cli.arrays import names_a_file, read_tensor
+def _read(text: str, reading: Reading, columns: str | None) -> Any:
+    from kullback.cli.columns import names_a_table, read_columns
     from kullback.tensors.views import Counts, Logits, LogProbs, Probs, Samples
 
-    if Path(text).suffix.lower() in (".csv", ".txt"):
+    if Path(text).suffix.lower() == ".txt":
         tensor = _read_text(Path(text))
-    elif names_a_file(text):
-        tensor = read_tensor(text)
+    elif names_a_table(text):
+        tensor = read_columns(text, column_names(columns))
     else:
         from kullback.diagnose.notation import parse_distribution
 

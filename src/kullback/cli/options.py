@@ -27,6 +27,9 @@ Plot = Annotated[
 ]
 Bits = Annotated[bool, typer.Option("--bits", help="Show bits; the same as --base 2.")]
 Base = Annotated[float | None, typer.Option("--base", metavar="B", help="Show units of log B instead of nats.")]
+Columns = Annotated[
+    str | None, typer.Option("--columns", metavar="A,B", help="Columns of .csv, .tsv and .parquet files.")
+]
 Width = Annotated[int | None, typer.Option("--width", metavar="N", help="Columns of the text.", min=20, max=10_000)]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
@@ -47,6 +50,11 @@ _PLAIN = str.maketrans("−–×·✗█│─└▏▎▍▌▋▊▉≈¹", "-
     }
     | {"∞": "inf", "∫": "integral ", "Σ": "sum ", "σ": "sigma", "μ": "mu", "Δ": "delta ", "φ": "phi", "λ": "lambda"}
 )
+
+
+def column_names(columns: str | None) -> list[str] | None:
+    """The names that --columns lists; None for all columns."""
+    return None if columns is None else [name.strip() for name in columns.split(",")]
 
 
 def unit_base(bits: bool, base: float | None) -> float | None:

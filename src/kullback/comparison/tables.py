@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kullback._core.errors import InputTypeError, InputValueError, UnavailableError, explain_problem
+from kullback._core.errors import InputTypeError, InputValueError, explain_problem
+from kullback._core.extras import import_extra
 from kullback.comparison.readers import open_rows, refuse, row_count
 from kullback.tensors.views import Samples
 
@@ -128,10 +129,7 @@ def _open_csv(path: Path, delimiter: str, limit: int | None) -> TableSource:
 
 
 def _open_parquet(path: Path, limit: int | None) -> TableSource:
-    try:
-        from pyarrow import parquet  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise UnavailableError('Parquet files need the extra "tables": pip install "kullback[tables]".') from error
+    parquet = import_extra("pyarrow.parquet", extra="tables", purpose="Parquet files need")
     try:
         names = [str(name) for name in parquet.ParquetFile(path).schema_arrow.names]
     except (OSError, ValueError) as error:

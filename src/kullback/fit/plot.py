@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
 from torch.distributions import Distribution
 
-from kullback._core.errors import KullbackError, NoRouteError, UnavailableError, explain_problem
+from kullback._core.errors import KullbackError, NoRouteError, explain_problem
+from kullback._core.extras import import_extra
 from kullback.fit.nodes import is_discrete, pilot_samples
 
 if TYPE_CHECKING:
@@ -49,17 +50,8 @@ def draw(projection: Projection) -> Figure:
 
 
 def _new_figure() -> Figure:
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise UnavailableError(
-            explain_problem(
-                "Plots need matplotlib, which is not installed.",
-                expected='the extra "plot"',
-                instead='pip install "kullback[plot]"',
-            )
-        ) from error
-    return pyplot.figure(figsize=(6.4, 3.6), layout="constrained")
+    pyplot = import_extra("matplotlib.pyplot", extra="plot", purpose="Plots need")
+    return cast("Figure", pyplot.figure(figsize=(6.4, 3.6), layout="constrained"))
 
 
 def _fits(projection: Projection) -> list[tuple[str, Distribution, str]]:

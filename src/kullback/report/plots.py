@@ -6,9 +6,10 @@ import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from kullback._core.errors import InputValueError, UnavailableError, explain_problem
+from kullback._core.errors import InputValueError, explain_problem
+from kullback._core.extras import import_extra
 from kullback.report.page import Figure, Series, printable
 from kullback.report.palette import LIGHT, cycle
 
@@ -56,23 +57,11 @@ def save_figures(figures: Sequence[Figure], path: str | Path, *, title: str = ""
 
 
 def _new_plot(figures: Sequence[Figure], interactive: bool) -> Plot:
-    try:
-        from matplotlib import figure as matplotlib_figure
-    except ImportError as error:
-        raise UnavailableError(
-            explain_problem(
-                "Plots need matplotlib, which is not installed.",
-                expected='the extra "plot"',
-                instead='pip install "kullback[plot]"',
-            )
-        ) from error
+    matplotlib_figure = import_extra("matplotlib.figure", extra="plot", purpose="Plots need")
     height = sum(0.34 * len(f.series[0].x) * len(f.series) + 1.0 if f.has_labels else 2.8 for f in figures) + 0.4
     size = (7.2, min(max(height, 2.5), 40.0))
-    if not interactive:
-        return matplotlib_figure.Figure(figsize=size, layout="constrained")
-    from matplotlib import pyplot
-
-    return pyplot.figure(figsize=size, layout="constrained")
+    new = import_extra("matplotlib.pyplot", extra="plot", purpose="Plots need").figure if interactive else None
+    return cast("Plot", (new or matplotlib_figure.Figure)(figsize=size, layout="constrained"))
 
 
 def _draw_curves(ax: Any, figure: Figure) -> None:
