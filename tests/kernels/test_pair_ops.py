@@ -17,15 +17,12 @@ from kullback.pairs.closed import (
     bernoulli,
     beta,
     cauchy,
-    exponential,
     gamma,
     gumbel,
-    half_normal,
     laplace,
     normal,
     pareto,
     poisson,
-    weibull,
 )
 from kullback.pairs.dispatch import kl_divergence
 
@@ -40,13 +37,13 @@ OPS = {
     "normal": (normal.normal_op, (REAL, SCALE, REAL, SCALE)),
     "gamma": (gamma.gamma_op, (SHAPE, SCALE, SHAPE, SCALE)),
     "poisson": (poisson.poisson_op, (SCALE, SCALE)),
-    "exponential": (exponential.exponential_op, (SCALE, SCALE)),
-    "half_normal": (half_normal.half_normal_op, (SCALE, SCALE)),
+    "exponential": (gamma.exponential_op, (SCALE, SCALE)),
+    "half_normal": (normal.half_normal_op, (SCALE, SCALE)),
     "laplace": (laplace.laplace_op, (REAL, SCALE, REAL, SCALE)),
     "gumbel": (gumbel.gumbel_op, (REAL, SCALE, REAL, SCALE)),
     "cauchy": (cauchy.cauchy_op, (REAL, SCALE, REAL, SCALE)),
     "pareto": (pareto.pareto_op, (SCALE, SCALE, SCALE, SCALE)),
-    "weibull": (weibull.weibull_op, (SCALE, SCALE, SCALE, SCALE)),
+    "weibull": (gumbel.weibull_op, (SCALE, SCALE, SCALE, SCALE)),
     **{
         f"geometric-{kind_p}-{kind_q}": (
             bernoulli.GEOMETRIC_OPS[kind_p == LOGITS, kind_q == LOGITS],
@@ -119,7 +116,10 @@ def test_native_agrees_with_the_formula(name, dtype):
     tiny = torch.finfo(dtype).smallest_normal
     loose = {torch.float64: (FORMULA_LOSES.get(name, 1e-12), 1e-8), torch.float32: (2e-6, 1e-5)}[dtype]
     torch.testing.assert_close(value, wide.to(dtype), rtol=loose[0], atol=tiny)
-    for got, want in zip(gradients, wide_gradients, strict=True):
+    for got, want, at in zip(gradients, wide_gradients, given, strict=True):
+        if op.parts:  # a slope that hardly counts beside the other one is a difference in the formula
+            share = (want * at).abs().amax(-1, keepdim=True)
+            got, want = got * at / share + 1, want * at / share + 1
         torch.testing.assert_close(got, want.to(dtype), rtol=loose[1], atol=tiny)
 
 

@@ -153,15 +153,18 @@ def test_gradient(case: Case, dtype: torch.dtype) -> None:
 
 
 def _share(row: dict[str, Any], gradients: dict[str, Tensor], name: str) -> float:
-    """The slope in this parameter that would change the divergence as much as the largest relative change does."""
+    """The slope in this parameter that would change the divergence as much as the largest relative change does.
+
+    A location of 0 is changed by 1: its slope is a sum of nodes, which cancel where the locations agree.
+    """
 
     def size(parameter: str) -> float:
         side, _, key = parameter.partition(".")
         return max(map(abs, _flat(row[side][key])))
 
     largest = max(w.abs().max().item() * size(other) for other, w in gradients.items())
-    own = size(name)
-    return 1e-2 * max(largest, abs(float(row["kl"]))) / own if own else 0.0
+    own = size(name) or 1.0
+    return 1e-2 * max(largest, abs(float(row["kl"]))) / own
 
 
 def test_floor_outside_the_range(case: Case) -> None:

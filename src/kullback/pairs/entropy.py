@@ -15,6 +15,7 @@ from torch import distributions as d
 from torch.distributions import Distribution, Independent
 
 from kullback._core.errors import NoRouteError, explain_problem
+from kullback.densities.counts.success import log_outcomes
 from kullback.densities.reading import read as read_density
 from kullback.divergences import entropy as by_engine
 from kullback.divergences.expectations import check_normalised
@@ -23,14 +24,12 @@ from kullback.kernels.sides import Encoding
 from kullback.pairs.as_known_family import as_known_family
 from kullback.pairs.checks import check_pair
 from kullback.pairs.closed.gamma import negentropy
-from kullback.pairs.closed.von_mises import log_i0_bregman
 from kullback.pairs.dirichlet import dirichlet_kl
 from kullback.pairs.dispatch import answer as kl_answer
 from kullback.pairs.divergences import read_pair
 from kullback.pairs.gaussian.relative_factor import lower_factor
 from kullback.pairs.moments import EULER
 from kullback.pairs.nan_guard import nan_where_parameters_are_nan
-from kullback.pairs.outcomes import Chance, chance
 from kullback.pairs.parameters import gives_logits, read, result_dtype, working
 from kullback.special import digamma
 
@@ -158,12 +157,6 @@ def _kumaraswamy(p: d.Kumaraswamy) -> Tensor:
     return 1 - 1 / b + (1 - 1 / a) * (digamma(b + 1) + EULER) - torch.log(a) - torch.log(b)
 
 
-def _von_mises(p: d.VonMises) -> Tensor:
-    """Less than that of the uniform law on the circle by the divergence from it."""
-    (concentration,) = read(p, "concentration")
-    return math.log(2 * math.pi) - log_i0_bregman(concentration, torch.zeros_like(concentration))
-
-
 def _gaussian(p: d.MultivariateNormal | d.LowRankMultivariateNormal) -> Tensor:
     lower = lower_factor(p)
     return _NORMAL * lower.shape[-1] + torch.log(lower.diagonal(dim1=-2, dim2=-1)).sum(-1)
@@ -204,21 +197,15 @@ def _one_hot(p: d.OneHotCategorical) -> Tensor:
     return _categorical(p._categorical)
 
 
-def _trial(p: Chance) -> Tensor:
+def _bernoulli(p: d.Bernoulli | d.Geometric) -> Tensor:
     """−p₁·log p₁ − p₀·log p₀; 0, without gradient, where the outcome is certain."""
-    never, always = p.certain()
-    inner = p.inner()
-    value = -inner.success() * inner.log_success() - inner.flip().success() * inner.flip().log_success()
-    return torch.where(never | always, 0.0, value)
-
-
-def _bernoulli(p: d.Bernoulli) -> Tensor:
-    return _trial(chance(p))
+    terms = [torch.where(log.isinf(), 0.0, torch.exp(log) * log) for log in log_outcomes(p)]
+    return -terms[0] - terms[1]
 
 
 def _geometric(p: d.Geometric) -> Tensor:
     """1/p trials are expected, each with the entropy of one."""
-    return _trial(chance(p)) / chance(p).success()
+    return _bernoulli(p) / torch.exp(log_outcomes(p)[0])
 
 
 _FAMILIES: dict[type[Distribution], Entropy] = {
@@ -244,7 +231,6 @@ _FAMILIES: dict[type[Distribution], Entropy] = {
     d.OneHotCategorical: _one_hot,
     d.Pareto: _pareto,
     d.Uniform: _uniform,
-    d.VonMises: _von_mises,
     d.Weibull: _weibull,
     d.Wishart: _wishart,
 }

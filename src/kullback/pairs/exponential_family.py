@@ -14,7 +14,6 @@ References:
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from typing import cast
 
@@ -23,7 +22,6 @@ from torch import Tensor
 from torch.distributions import ExponentialFamily
 
 from kullback._core.gauss_legendre import Rule, gauss_legendre
-from kullback.pairs.gamma_calls import GammaCalls
 from kullback.pairs.parameters import working
 from kullback.pairs.registry import register
 
@@ -45,12 +43,6 @@ def _one_family(p: type, q: type) -> bool:
 )
 def kl_exponential_family_exponential_family(p: ExponentialFamily, q: ExponentialFamily) -> tuple[Tensor, Tensor]:
     """The remainder near equality, the direct form far from it, where the integrand may vary over many scales."""
-    # A compiler follows torch's own functions only.
-    with contextlib.nullcontext() if torch.compiler.is_compiling() else GammaCalls():
-        return _bregman(p, q)
-
-
-def _bregman(p: ExponentialFamily, q: ExponentialFamily) -> tuple[Tensor, Tensor]:
     theta_p, theta_q = _natural(p, q), _natural(q, p)
     delta = tuple(b - a for a, b in zip(theta_p, theta_q, strict=True))
     log_normalizer = cast("Callable[..., Tensor]", p._log_normalizer)

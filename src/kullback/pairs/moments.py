@@ -22,8 +22,8 @@ from torch import Tensor
 from torch import distributions as d
 from torch.distributions import Distribution
 
+from kullback._core.special.exp_log import log_ratio
 from kullback.pairs.parameters import read
-from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.special import binet, expm1mx, kl_div, log1mexp
 

@@ -33,12 +33,12 @@ from torch.distributions.relaxed_categorical import ExpRelaxedCategorical
 from torch.nn.functional import logsigmoid
 from torch.utils.checkpoint import checkpoint
 
+from kullback._core.special.exp_log import log_ratio
 from kullback.kernels.levels import is_traced, known_true
 from kullback.pairs.moments import EULER
-from kullback.pairs.outcomes import kl_of_tilt
 from kullback.pairs.parameters import gives_logits, read
-from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
+from kullback.pairs.success_parameter import kl_by_log_odds
 from kullback.special import digamma, expm1mx
 
 # Nodes of log E: e^(−40) is what they leave out on the left, e^(−45) on the right; step 0.2 leaves e^(−33).
@@ -137,7 +137,8 @@ def _near_at_equal_temperatures(change: Change) -> tuple[Tensor, Tensor]:
     """K ∫ e^(K·g)·(1 − e^(−D)) ds; D sums the divergences of trials of log-odds s from the ones tilted by v_i."""
     count = change.classes
     s, step = _near_nodes(count)
-    excess = kl_of_tilt(s.unsqueeze(-1), change.v.unsqueeze(-2)).sum(-1)
+    at, moved = s.unsqueeze(-1), change.v.unsqueeze(-2)
+    excess = kl_by_log_odds(at, at + moved, moved).sum(-1)
     weight = count.unsqueeze(-1) * torch.exp(count.unsqueeze(-1) * logsigmoid(-s))
     return _summed(weight * -torch.expm1(-excess), step)
 

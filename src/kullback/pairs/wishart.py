@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 from torch.distributions import Wishart
 
+from kullback._core.special.exp_log import log_ratio
 from kullback.pairs.gaussian.relative_factor import SCALES, lower_factor, relative_factor
-from kullback.pairs.lgamma_gap import Corners, main_difference
+from kullback.pairs.log_gamma import main_part_difference, stirling_rest
 from kullback.pairs.parameters import read
-from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
-from kullback.special import binet_bregman, expm1mx, log1pmx
+from kullback.special import log1pmx
 
 
 @register(
@@ -48,12 +48,7 @@ def _scale_terms(a: Tensor, b: Tensor, gap: Tensor, w: Tensor, log_m: Tensor) ->
 
 
 def _shape_terms(a: Tensor, b: Tensor, gap: Tensor, dimension: int) -> Tensor:
-    a, b, gap = torch.broadcast_tensors(a.unsqueeze(-1), b.unsqueeze(-1), gap.unsqueeze(-1))  # type: ignore[no-untyped-call]
     s = 0.5 * torch.arange(dimension, dtype=a.dtype, device=a.device)
-    spread = torch.zeros_like(a + s)
-    low_p, low_q = a - s, b - s
-    c = Corners(
-        low_p, low_q, a + spread, b + spread, gap + spread, gap + spread, s + spread, s + spread, spread, s * gap
-    )
-    # Halves are subtracted without rounding, so that b − s and a − s differ by b − a.
-    return (main_difference(c) + 0.5 * expm1mx(log_ratio(low_q, low_p)) + binet_bregman(low_p, low_q)).sum(-1)
+    low_p, low_q = a.unsqueeze(-1) - s, b.unsqueeze(-1) - s
+    gap = gap.unsqueeze(-1)
+    return (main_part_difference(low_p, low_q, gap, s) + stirling_rest(low_p, low_q, gap)).sum(-1)

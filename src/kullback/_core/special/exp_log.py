@@ -73,3 +73,15 @@ def logdiffexp(a: Tensor, b: Tensor) -> Tensor:
     curvature = -grown / grown_m1 / grown_m1
     a_slope = torch.where(gap == 0, math.inf, torch.where(gap > 0, math.nan, -1 / grown_m1))
     return attach(value, [a_step, b_step], [a_slope, b_slope], [curvature, -curvature, curvature]).to(dtype)
+
+
+def log_ratio(x: Tensor, y: Tensor) -> Tensor:
+    """log(x/y) for positive x and y, with full relative accuracy near x = y; -inf at x = 0.
+
+    Near equality the difference x − y is exact and x/y − 1 would lose what matters, so log1p of the relative
+    difference is taken. Further apart the logarithms are subtracted, which neither overflows nor cancels.
+    """
+    difference = x - y
+    near = difference.abs() <= 0.5 * y
+    relative = torch.where(near, difference, 0.0) / torch.where(near, y, 1.0)
+    return torch.where(near, torch.log1p(relative), torch.log(x) - torch.log(y))

@@ -1,53 +1,7 @@
 """Closed forms of KL(p ‖ q), one file per family of p; importing this package registers them."""
 
-from kullback.pairs.closed import (
-    bernoulli,
-    beta,
-    binomial,
-    categorical,
-    cauchy,
-    continuous_bernoulli,
-    exponential,
-    gamma,
-    generalized_pareto,
-    gumbel,
-    half_cauchy,
-    half_normal,
-    inverse_gamma,
-    kumaraswamy,
-    laplace,
-    log_normal,
-    normal,
-    pareto,
-    poisson,
-    student_t,
-    uniform,
-    von_mises,
-    weibull,
-)
+import importlib
+import pkgutil
 
-__all__ = [
-    "bernoulli",
-    "beta",
-    "binomial",
-    "categorical",
-    "cauchy",
-    "continuous_bernoulli",
-    "exponential",
-    "gamma",
-    "generalized_pareto",
-    "gumbel",
-    "half_cauchy",
-    "half_normal",
-    "inverse_gamma",
-    "kumaraswamy",
-    "laplace",
-    "log_normal",
-    "normal",
-    "pareto",
-    "poisson",
-    "student_t",
-    "uniform",
-    "von_mises",
-    "weibull",
-]
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")

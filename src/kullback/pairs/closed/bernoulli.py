@@ -1,4 +1,4 @@
-"""KL of Bernoulli and Geometric, trials with two outcomes (see `outcomes`). Called by `pairs.dispatch`."""
+"""KL of Bernoulli, Geometric and Binomial, by `success_parameter`. Called by `pairs.dispatch`."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.distributions import Bernoulli, Geometric, Poisson
+from torch.distributions import Bernoulli, Binomial, Geometric, Poisson
 
+from kullback.divergences.kl import integral
+from kullback.kernels.levels import is_traced
 from kullback.kernels.pair_ops import PairOp
-from kullback.pairs.outcomes import Chance, chance, kl_per_success, kl_per_trial
 from kullback.pairs.parameters import gives_logits, read
 from kullback.pairs.registry import register
+from kullback.pairs.success_parameter import SuccessParameter, kl_per_success, kl_per_trial, success_parameter
 from kullback.special import kl_div
 
 
-def _ops(name: str, formula: Callable[[Chance, Chance], Tensor]) -> dict[tuple[bool, bool], PairOp]:
+def _ops(name: str, formula: Callable[[SuccessParameter, SuccessParameter], Tensor]) -> dict[tuple[bool, bool], PairOp]:
     """The operation for each way of giving p and q: by logits (True) or by probabilities (False)."""
 
     def op(logits_p: bool, logits_q: bool) -> PairOp:
         def of_given(given_p: Tensor, given_q: Tensor) -> Tensor:
-            return formula(Chance(given_p, logits_p), Chance(given_q, logits_q))
+            return formula(SuccessParameter(given_p, logits_p), SuccessParameter(given_q, logits_q))
 
         sides = ["logits" if logits else "probs" for logits in (logits_p, logits_q)]
         return PairOp(f"{name}_{'_'.join(sides)}", of_given, arguments=("given_p", "given_q"))
@@ -35,11 +37,11 @@ BERNOULLI_OPS, GEOMETRIC_OPS = _ops("bernoulli", kl_per_trial), _ops("geometric"
 @register(
     Bernoulli,
     Bernoulli,
-    source="p₁ φ(log q₁/p₁) + p₀ φ(log q₀/p₀), φ(x) = eˣ − 1 − x",
+    source="log(1+x) − x + p₁φ(δ), x = p₁(e^δ − 1), δ the difference of the log-odds, φ(x) = eˣ − 1 − x",
     finished=True,
 )
 def kl_bernoulli_bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
-    """Both terms are non-negative; see `outcomes`."""
+    """See `success_parameter`."""
     logits_p, logits_q = gives_logits(p), gives_logits(q)
     return BERNOULLI_OPS[logits_p, logits_q](p.logits if logits_p else p.probs, q.logits if logits_q else q.probs)
 
@@ -54,9 +56,25 @@ def kl_geometric_geometric(p: Geometric, q: Geometric) -> Tensor:
 @register(Bernoulli, Poisson, source="[p log(p/λ) − p + λ] + [(1−p) log(1−p) + p]", decides_support=True)
 def kl_bernoulli_poisson(p: Bernoulli, q: Poisson) -> Tensor:
     """A Poisson gives 0 and 1 the weights e^−λ and λ e^−λ; both brackets are non-negative."""
-    chance_p = chance(p)
-    (rate,) = read(q, "rate")
-    success, failure = chance_p.both()
+    parameter, (rate,) = success_parameter(p), read(q, "rate")
+    success, failure = parameter.probabilities()
     value = kl_div(success, rate) + kl_div(failure, torch.ones_like(failure))
     # A success that is merely too rare for a number (logits of -800) is still outside the support of a rate of 0.
-    return value.masked_fill((rate == 0) & (chance_p.given != chance_p.never), math.inf)
+    return value.masked_fill((rate == 0) & ~parameter.never(), math.inf)
+
+
+@register(
+    Binomial,
+    Binomial,
+    method="series",
+    source="n KL(Bernoulli ‖ Bernoulli) for equal counts, else Σ p·(log p − log q) on panels of integers",
+    decides_support=True,
+)
+def kl_binomial_binomial(p: Binomial, q: Binomial) -> tuple[Tensor, Tensor]:
+    """More trials than q has are infinitely surprising, unless p never succeeds."""
+    (n,), (n_q,) = read(p, "total_count"), read(q, "total_count")
+    if is_traced() or not bool((n == n_q).all()):
+        return integral(p, q)
+    value = n * kl_per_trial(success_parameter(p), success_parameter(q))
+    value = torch.where(n == 0, 0.0, value)
+    return value, torch.zeros_like(value.detach())

@@ -51,7 +51,7 @@ def kl_beta_continuous_bernoulli(p: Beta, q: ContinuousBernoulli) -> Tensor:
     """See `minus_mean_log_density`."""
     a, b = _shapes(p)
     c = a + b
-    return _kl_beta_unit(p) + minus_mean_log_density(q, (b - a) / c / 2, a / c, b / c)
+    return _kl_beta_unit(p) + minus_mean_log_density(q, a / c, b / c)
 
 
 @register(

@@ -3,6 +3,8 @@
 It is an exponential family with log-normaliser η/2 + B(η), B(η) = log(sinh(η/2)/(η/2)) even and convex, so the
 divergence from another member is the Bregman divergence of B. The restriction of an Exponential to [0, 1] is the member
 with η = −rate, the Uniform the one with η = 0.
+
+|x| ≤ 2 goes by B(x) = Σ (−1)^(k+1) ζ(2k)/k · (x/2π)²ᵏ; beyond it B(x) = |x|/2 − log|x| + log(1 − e^−|x|).
 """
 
 from __future__ import annotations
@@ -13,60 +15,91 @@ import torch
 from torch import Tensor
 from torch.distributions import ContinuousBernoulli, Exponential, Normal, Uniform
 
-from kullback._core.special._derivatives import attach, split_point
+from kullback._core.gauss_legendre import gauss_legendre
 from kullback._core.special._precision import horner
-from kullback.pairs.log_sinhc import log_sinhc, log_sinhc_bregman, log_sinhc_slopes, mean_distance
-from kullback.pairs.outcomes import Chance, chance, difference_of_log_odds
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
-from kullback.special import log1mexp
+from kullback.pairs.success_parameter import log_odds_difference, success_parameter
+from kullback.special import log1mexp, log1pmx
 
-# sinh(k)/k − 1 in powers of k².
-_SINHC = [1 / math.factorial(2 * j + 1) for j in range(1, 10)]
+_ZETA = torch.special.zeta(2.0 * torch.arange(1, 21, dtype=torch.float64, device="cpu"), 1.0).tolist()
+_SERIES = [0.0] + [(-1) ** (k + 1) * z / k / (2 * math.pi) ** (2 * k) for k, z in enumerate(_ZETA, 1)]
+_SERIES_SLOPE = [2 * k * c for k, c in enumerate(_SERIES)][1:]  # of B′(x)/x
+_SERIES_CURVATURE = [(2 * k + 1) * c for k, c in enumerate(_SERIES_SLOPE)]  # of B″(x)
+# Up to this difference Gauss–Legendre in 14 nodes is exact to rounding: the nearest poles of B″ are at ±2πi.
+_SHORT = 4.0
+_RULE = gauss_legendre(14)
 
 
-def minus_mean_log_density(q: ContinuousBernoulli, centre: Tensor, to_low: Tensor, to_high: Tensor) -> Tensor:
-    """−E log q(x) = log((e^η − 1)/η) − η·E x for x on [0, 1], given ½ − E x, E x and 1 − E x; infinite at infinite η.
+def _inner_and_outer(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Where the series holds, its argument, and the size of the others."""
+    inner = x.abs() <= 2
+    return inner, torch.where(inner, x, 0.0), torch.where(inner, 4.0, torch.where(x < 0, -x, x))
 
-    For small |η| it is log(sinh(η/2)/(η/2)) + η·(½ − E x); else the mean is measured from the end where q is high.
-    """
-    eta = chance(q).as_logits().given
+
+def _b_less_half(x: Tensor) -> Tensor:
+    """B(x) − x/2 = log((1 − e^−x)/x)."""
+    inner, near, size = _inner_and_outer(x)
+    far = log1mexp(-size) - torch.log(size)
+    return torch.where(inner, horner(near * near, _SERIES) - near / 2, torch.where(x < 0, size + far, far))
+
+
+def _slope(x: Tensor) -> Tensor:
+    """B′(x), the mean less ½."""
+    inner, near, size = _inner_and_outer(x)
+    far = 0.5 - 1 / size - torch.exp(-size) / torch.expm1(-size)
+    return torch.where(inner, near * horner(near * near, _SERIES_SLOPE), torch.where(x < 0, -far, far))
+
+
+def _curvature(x: Tensor) -> Tensor:
+    """B″(x), the variance."""
+    inner, near, size = _inner_and_outer(x)
+    far = 1 / (size * size) - torch.exp(-size) / torch.expm1(-size).square()
+    return torch.where(inner, horner(near * near, _SERIES_CURVATURE), far)
+
+
+def _divergence(a: Tensor, b: Tensor, difference: Tensor) -> Tensor:
+    """The Bregman divergence of B from a to b, whose difference is known better than they are near equality."""
+    turned = a < 0  # B is even
+    a, b, difference = (torch.where(turned, -t, t) for t in torch.broadcast_tensors(a, b, difference))  # type: ignore[no-untyped-call]
+    short = difference.abs() <= _SHORT
+    step = torch.where(short, difference, 0.0).unsqueeze(-1)
+    t, weights = (torch.tensor(numbers, dtype=step.dtype, device=step.device) for numbers in _RULE)
+    value = (weights * (1 - t) * step * step * _curvature(a.unsqueeze(-1) + t * step)).sum(-1)
+    return torch.where(short, value, _far(torch.where(short, 0.0, a), torch.where(short, 8.0, b)))
+
+
+def _far(a: Tensor, b: Tensor) -> Tensor:
+    """The Bregman divergence for a ≥ 0 where |b − a| > 4: for a > 2 the linear parts of B cancel in formulas."""
+    outer, agree = a > 2, (a > 2) & (b > 2)
+    inner, safe = torch.where(outer, 0.0, a), torch.where(outer, a, 4.0)
+    direct = _b_less_half(b) - _b_less_half(inner) + (b - inner) * (0.5 - _slope(inner))
+    decay = -log1mexp(-safe) + (b - safe) * torch.exp(-safe) / torch.expm1(-safe)
+    same = torch.where(agree, b, 8.0)
+    beside = -log1pmx((same - safe) / safe) + log1mexp(-same)
+    across = _b_less_half(torch.where(agree, 0.0, b)) + torch.log(safe) - 1 + b / safe
+    return torch.where(outer, torch.where(agree, beside, across) + decay, direct)
+
+
+def minus_mean_log_density(q: ContinuousBernoulli, to_low: Tensor, to_high: Tensor) -> Tensor:
+    """−E log q(x) = log((e^η − 1)/η) − η·E x for x on [0, 1], given E x and 1 − E x; infinite at infinite η."""
+    eta = success_parameter(q).log_odds()
     infinite = eta.isinf()
     eta = torch.where(infinite, 1.0, eta)
-    small = eta.abs() < 1
-    near = torch.where(small, eta, 0.0)
-    square = near * near / 4
-    by_centre = torch.log1p(square * horner(square, _SINHC)) + near * centre
-    size = torch.where(small, 1.0, torch.where(eta < 0, -eta, eta))
-    by_end = size * torch.where(eta < 0, to_low, to_high) - torch.log(size) + log1mexp(-size)
-    return torch.where(infinite, math.inf, torch.where(small, by_centre, by_end))
-
-
-def _members(p: Chance, q: Chance) -> tuple[Tensor, Tensor, Tensor]:
-    """Both η, differentiable, and their difference, which near equality is known better than they are."""
-    return p.as_logits().given, q.as_logits().given, difference_of_log_odds(q, p).detach()
-
-
-def _divergence(eta_p: Tensor, eta_q: Tensor, difference: Tensor) -> Tensor:
-    """The Bregman divergence of B with its derivatives −(η_q−η_p) B″(η_p) and B′(η_q) − B′(η_p)."""
-    (a, a_step), (b, b_step) = split_point(eta_p), split_point(eta_q)
-    value, rise = log_sinhc_bregman(a, b, difference)
-    _, bend_a, third_a = log_sinhc_slopes(a)
-    _, bend_b, _ = log_sinhc_slopes(b)
-    first = (-difference * bend_a, rise)
-    return attach(value, [a_step, b_step], first, (bend_a - difference * third_a, -bend_a, bend_b))
+    size = torch.where(eta < 0, -eta, eta)
+    return torch.where(infinite, math.inf, size * torch.where(eta < 0, to_low, to_high) + _b_less_half(size))
 
 
 @register(ContinuousBernoulli, ContinuousBernoulli, source="Bregman divergence of log(sinh(η/2)/(η/2))")
 def kl_continuous_bernoulli_continuous_bernoulli(p: ContinuousBernoulli, q: ContinuousBernoulli) -> Tensor:
     """See the module's formula."""
-    return _divergence(*_members(chance(p), chance(q)))
+    own, other = success_parameter(p), success_parameter(q)
+    return _divergence(own.log_odds(), other.log_odds(), log_odds_difference(own, other))
 
 
-def _from_uniform(p: ContinuousBernoulli) -> Tensor:
+def _from_uniform(eta: Tensor) -> Tensor:
     """KL(p ‖ Uniform(0, 1)), the negative entropy."""
-    eta = chance(p).as_logits().given
-    return _divergence(eta, torch.zeros_like(eta), -eta.detach())
+    return _divergence(eta, torch.zeros_like(eta), -eta)
 
 
 @register(ContinuousBernoulli, Uniform, source="KL(p ‖ Uniform(0, 1)) + log(high − low)", decides_support=True)
@@ -75,25 +108,20 @@ def kl_continuous_bernoulli_uniform(p: ContinuousBernoulli, q: Uniform) -> Tenso
     low, high = read(q, "low", "high")
     outside = (low > 0) | (high < 1)
     excess = torch.where(outside, 0.0, (high - 1) - low)
-    return torch.where(outside, math.inf, _from_uniform(p) + torch.log1p(excess))
+    return torch.where(outside, math.inf, _from_uniform(success_parameter(p).log_odds()) + torch.log1p(excess))
 
 
 @register(ContinuousBernoulli, Exponential, source="KL(p ‖ q restricted to [0, 1]) − log q([0, 1])")
 def kl_continuous_bernoulli_exponential(p: ContinuousBernoulli, q: Exponential) -> Tensor:
     """Both terms are non-negative."""
-    (rate,), eta = read(q, "rate"), chance(p).as_logits().given
-    return _divergence(eta, -rate, -rate.detach() - eta.detach()) - log1mexp(-rate)
+    (rate,), eta = read(q, "rate"), success_parameter(p).log_odds()
+    return _divergence(eta, -rate, -rate - eta) - log1mexp(-rate)
 
 
 @register(ContinuousBernoulli, Normal, source="KL(p ‖ Uniform(0, 1)) + log(σ√2π) + (Var x + (E x − μ)²)/2σ²")
 def kl_continuous_bernoulli_normal(p: ContinuousBernoulli, q: Normal) -> Tensor:
-    """The mean is measured from the end of [0, 1] at which the density is high."""
-    (loc, scale), eta = read(q, "loc", "scale"), chance(p).as_logits().given
-    (a, step) = split_point(eta)
-    _, bend, third = log_sinhc_slopes(a)
-    up = a > 0
-    distance = attach(mean_distance(a), [step], [torch.where(up, -bend, bend)], [torch.where(up, -third, third)])
-    offset = torch.where(up, (1 - loc) - distance, distance - loc) / scale
-    variance = attach(bend, [step], [third], [log_sinhc(a, order=4)])
-    spread = variance / scale / scale
-    return _from_uniform(p) + torch.log(scale) + math.log(2 * math.pi) / 2 + (spread + offset**2) / 2
+    """E x = ½ + B′(η), Var x = B″(η)."""
+    (loc, scale), eta = read(q, "loc", "scale"), success_parameter(p).log_odds()
+    offset = ((0.5 - loc) + _slope(eta)) / scale
+    spread = _curvature(eta) / scale / scale
+    return _from_uniform(eta) + torch.log(scale) + math.log(2 * math.pi) / 2 + (spread + offset**2) / 2

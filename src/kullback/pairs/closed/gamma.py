@@ -1,4 +1,4 @@
-"""KL(Gamma ‖ q); a Chi2 is a Gamma, and so is an Exponential, of concentration 1. Called by `pairs.dispatch`."""
+"""KL(Gamma ‖ q), KL(Exponential ‖ q) and KL(InverseGamma ‖ q); a Chi2 is a Gamma. Called by `pairs.dispatch`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import math
 import torch
 from torch import Tensor
 from torch import distributions as d
-from torch.distributions import Exponential, Gamma, Gumbel, Normal
+from torch.distributions import Exponential, Gamma, Gumbel, InverseGamma, Normal
 
+from kullback._core.special.exp_log import log_ratio
 from kullback.kernels.pair_ops import PairOp
 from kullback.pairs.moments import LogMoments, kl_to_normal, phi_of_log_mean, register_moments
 from kullback.pairs.parameters import read
-from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.special import binet, binet_bregman, kl_div, lgamma_bregman, log1pmx
 
@@ -105,3 +105,63 @@ def gamma_moments(p: Gamma) -> LogMoments:
 
 
 register_moments(Gamma, gamma_moments, "E xᶜ = Γ(a+c)/(Γ(a)·rateᶜ), κ = a", [d.InverseGamma])
+
+
+@register(Exponential, Exponential, source="φ(log(rate_q/rate_p)), φ(x) = eˣ − 1 − x", finished=True)
+def kl_exponential_exponential(p: Exponential, q: Exponential) -> Tensor:
+    """Not negative as it stands, and relatively accurate."""
+    return exponential_op(p.rate, q.rate)
+
+
+def _exponential_exponential(rate_p: Tensor, rate_q: Tensor) -> Tensor:
+    return kl_div(rate_p, rate_q) / rate_p
+
+
+exponential_op = PairOp("exponential", _exponential_exponential, arguments=("rate_p", "rate_q"))
+
+
+@register(Exponential, Gamma, source="Gamma ‖ Gamma with a = 1", finished=True)
+def kl_exponential_gamma(p: Exponential, q: Gamma) -> Tensor:
+    """Zero where q is the same Exponential."""
+    return gamma_op(torch.ones_like(p.rate), p.rate, q.concentration, q.rate)
+
+
+@register(Exponential, Gumbel, source="c − log(1+c) − log c + φ(L), c = 1/(rate·scale), L = loc/scale − log(1+c)")
+def kl_exponential_gumbel(p: Exponential, q: Gumbel) -> Tensor:
+    """See `gamma_gumbel`, here for a = 1."""
+    (rate,), (loc, scale) = read(p, "rate"), read(q, "loc", "scale")
+    per_scale = rate * scale
+    c = per_scale.reciprocal()
+    return phi_of_log_mean(loc / scale - torch.log1p(c)) - log1pmx(c) + torch.log(per_scale)
+
+
+@register(Exponential, Normal, source="½log(2π/e) + KL(Normal of the same moments ‖ q)")
+def kl_exponential_normal(p: Exponential, q: Normal) -> Tensor:
+    """Mean and standard deviation are 1/rate."""
+    mean = read(p, "rate")[0].reciprocal()
+    return kl_to_normal(0.5 * math.log(2 * math.pi) - 0.5, mean, mean, *read(q, "loc", "scale"))
+
+
+@register(InverseGamma, InverseGamma, source="that of the Gammas: x → 1/x is a bijection", finished=True)
+def kl_inverse_gamma_inverse_gamma(p: InverseGamma, q: InverseGamma) -> Tensor:
+    """The Gammas of the reciprocals."""
+    return gamma_op(p.concentration, p.rate, q.concentration, q.rate)
+
+
+def inverse_gamma_moments(p: InverseGamma) -> LogMoments:
+    """Those of the Gamma with −c for c; infinite for c ≥ a."""
+    a, rate = read(p, "concentration", "rate")
+    of_gamma = log_gamma_moments(a, rate)
+
+    def jensen(c: Tensor) -> tuple[Tensor, Tensor | None]:
+        return of_gamma.jensen(-c)
+
+    return of_gamma._replace(mean=-of_gamma.mean, jensen=jensen)
+
+
+register_moments(
+    InverseGamma,
+    inverse_gamma_moments,
+    "E xᶜ = rateᶜ·Γ(a−c)/Γ(a), κ = a",
+    [d.Exponential, d.Gamma, d.HalfNormal, d.Normal, d.Weibull],
+)

@@ -1,4 +1,4 @@
-"""KL(Normal ‖ q). Called by `pairs.dispatch`."""
+"""KL(Normal ‖ q), KL(HalfNormal ‖ q) and KL(LogNormal ‖ q). Called by `pairs.dispatch`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import math
 
 import torch
 from torch import Tensor
-from torch.distributions import Gumbel, Laplace, Normal
+from torch.distributions import Gumbel, HalfNormal, Laplace, LogNormal, Normal, Weibull
 
 from kullback.kernels.pair_ops import PairOp
-from kullback.pairs.moments import kl_to_laplace, phi_of_log_mean
+from kullback.pairs.moments import LogMoments, kl_to_laplace, phi_of_log_mean, register_moments
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
 from kullback.special import kl_div
@@ -59,3 +59,38 @@ def kl_normal_laplace(p: Normal, q: Laplace) -> Tensor:
     absolute = math.sqrt(2 / math.pi) * scale_p * torch.exp(-delta * delta / 2)
     absolute = absolute + difference * torch.erf(delta * math.sqrt(0.5))
     return kl_to_laplace(absolute, torch.log(scale_p) + (_LOG_2_PI + 1) / 2, scale_q)
+
+
+@register(HalfNormal, HalfNormal, source="½φ(2·log(σ_p/σ_q)), that of the Normals centred at 0", finished=True)
+def kl_half_normal_half_normal(p: HalfNormal, q: HalfNormal) -> Tensor:
+    """Both Normals are symmetric, and |x| keeps the rest."""
+    return half_normal_op(p.scale, q.scale)
+
+
+half_normal_op = PairOp("half_normal", scale_term, arguments=("scale_p", "scale_q"))
+
+
+@register(LogNormal, LogNormal, source="that of the Normals: the exponential is a bijection", finished=True)
+def kl_log_normal_log_normal(p: LogNormal, q: LogNormal) -> Tensor:
+    """The Normals of the logarithms."""
+    return normal_op(p.loc, p.scale, q.loc, q.scale)
+
+
+@register(LogNormal, Weibull, source="Normal(−μ, σ) ‖ Gumbel(−log λ, 1/k), the distributions of −log x")
+def kl_log_normal_weibull(p: LogNormal, q: Weibull) -> Tensor:
+    """The divergence grows as e^(k²σ²/2), beyond what the nodes of an integral reach."""
+    (loc, sigma), (scale, k) = read(p, "loc", "scale"), read(q, "scale", "concentration")
+    return normal_gumbel(-loc, sigma, -torch.log(scale), k.reciprocal())
+
+
+def log_normal_moments(p: LogNormal) -> LogMoments:
+    """A(c) = c²σ²/2; log x is normal, so that N = 0.
+
+    An integral has the second moment that the value needs, but for σ > 4 not the first, which q's location needs.
+    """
+    loc, scale = read(p, "loc", "scale")
+    variance = scale * scale
+    return LogMoments(loc, 1 / variance, 0.0, lambda c: (c * c * variance / 2, None))
+
+
+register_moments(LogNormal, log_normal_moments, "E xᶜ = e^(cμ + c²σ²/2), κ = 1/σ², N = 0", [Normal])

@@ -9,10 +9,10 @@ from torch import Tensor
 from torch import distributions as d
 from torch.distributions import Exponential, Gamma, Laplace, Normal, Pareto
 
+from kullback._core.special.exp_log import log_ratio
 from kullback.kernels.pair_ops import PairOp
 from kullback.pairs.moments import LogMoments, kl_to_laplace, kl_to_normal, register_moments
 from kullback.pairs.parameters import read
-from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.special import binet, kl_div, log1pmx
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.distributions import Bernoulli, Binomial, Poisson
 
+from kullback.densities.counts.success import log_outcomes
 from kullback.kernels.pair_ops import PairOp
-from kullback.pairs.outcomes import chance, minus_log_failure
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
 from kullback.special import kl_div
@@ -33,7 +33,7 @@ poisson_op = PairOp("poisson", kl_div, arguments=("rate_p", "rate_q"))
 def kl_poisson_bernoulli(p: Poisson, q: Bernoulli) -> Tensor:
     """Unless its rate is 0, a Poisson exceeds 1 with positive probability."""
     (rate,) = read(p, "rate")
-    return torch.where(rate == 0, minus_log_failure(chance(q)), math.inf)
+    return torch.where(rate == 0, -log_outcomes(q)[1], math.inf)
 
 
 @register(
@@ -45,5 +45,5 @@ def kl_poisson_bernoulli(p: Poisson, q: Bernoulli) -> Tensor:
 def kl_poisson_binomial(p: Poisson, q: Binomial) -> Tensor:
     """Unless its rate is 0, a Poisson exceeds any count with positive probability."""
     (rate,), (count,) = read(p, "rate"), read(q, "total_count")
-    loss = minus_log_failure(chance(q))
+    loss = -log_outcomes(q)[1]
     return torch.where(rate == 0, torch.where(count == 0, 0.0, count * torch.where(count == 0, 0.0, loss)), math.inf)

@@ -127,8 +127,7 @@ def kl_uniform_continuous_bernoulli(p: Uniform, q: ContinuousBernoulli) -> Tenso
     low, high = read(p, "low", "high")
     outside = (low < 0) | (high > 1)
     low, high = torch.where(outside, 0.0, low), torch.where(outside, 1.0, high)
-    above = 1 - high
-    cross = minus_mean_log_density(q, (above - low) / 2, (low + high) / 2, ((1 - low) + above) / 2)
+    cross = minus_mean_log_density(q, (low + high) / 2, ((1 - low) + (1 - high)) / 2)
     return torch.where(outside, math.inf, cross - _log_unit_width(low, high))
 
 

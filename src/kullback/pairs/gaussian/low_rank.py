@@ -24,11 +24,11 @@ from torch.distributions import LowRankMultivariateNormal, MultivariateNormal
 
 from kullback._core.gauss_legendre import gauss_legendre
 from kullback._core.shapes import joint_shape
+from kullback._core.special.exp_log import log_ratio
 from kullback.kernels.levels import is_traced, known_true
 from kullback.pairs.gaussian.multivariate_normal import SOURCE, kl_gaussian_gaussian
 from kullback.pairs.gaussian.relative_factor import NEAR, lower_factor, same_rank
 from kullback.pairs.parameters import read, working
-from kullback.pairs.ratios import log_ratio
 from kullback.pairs.registry import register
 from kullback.special import log1pmx
 

@@ -30,12 +30,18 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution
+from torch.distributions import (
+    Distribution,
+    Independent,
+    LowRankMultivariateNormal,
+    MixtureSameFamily,
+    MultivariateNormal,
+    Normal,
+)
 
 from kullback._core.shapes import joint_shape
 from kullback.pairs.dispatch import Bounding, KLResult, bound_generally
-from kullback.pairs.gaussian.components import Components, components, divergences, entropies, is_gaussian_mixture
-from kullback.pairs.parameters import result_dtype
+from kullback.pairs.parameters import gives_logits, read, result_dtype, working
 
 # Powers of f_a and of the component of h next to it in r.
 _POWERS = [(0.0, 0.0)] + [(0.0, k) for k in (0.25, 0.5, 0.75, 0.9, 1.0)] + [(k, 0.0) for k in (0.25, 0.5, 0.75, 1.0)]
@@ -44,6 +50,88 @@ _ITERATIONS = 40
 _LOG_TAU = math.log(2 * math.pi)
 # Of the sizes of the logarithms that are added up.
 _ROUNDING = 64 * torch.finfo(torch.float64).eps
+
+
+class Components(NamedTuple):
+    """Components in the dimension before those of the event.
+
+    Attributes:
+        log_weight: (..., K), logarithms of the weights.
+        loc: (..., K, d).
+        factor: (..., K, d, d), lower triangular.
+    """
+
+    log_weight: Tensor
+    loc: Tensor
+    factor: Tensor
+
+
+def _is_gaussian_mixture(distribution: Distribution) -> bool:
+    """Whether a distribution is a mixture of Gaussians over vectors, or one Gaussian."""
+    inner = distribution.component_distribution if isinstance(distribution, MixtureSameFamily) else distribution
+    if isinstance(inner, Independent):
+        base = inner.base_dist
+        return isinstance(base, Normal) and inner.reinterpreted_batch_ndims == 1
+    return isinstance(inner, MultivariateNormal | LowRankMultivariateNormal)
+
+
+def _components(distribution: Distribution) -> Components:
+    """Weights, means and factors."""
+    if isinstance(distribution, MixtureSameFamily):
+        loc, factor = _loc_and_factor(distribution.component_distribution)
+        return Components(_log_weights(distribution), loc, factor)
+    loc, factor = (part.unsqueeze(-1 - dims) for dims, part in enumerate(_loc_and_factor(distribution), start=1))
+    return Components(torch.zeros_like(loc[..., 0]), loc, factor)
+
+
+def _log_weights(mixture: MixtureSameFamily) -> Tensor:
+    """Logarithms of the weights, components last, in the batch shape of the mixture."""
+    weights = mixture.mixture_distribution
+    if gives_logits(weights):
+        (logs,) = read(weights, "logits")
+    else:
+        (probs,) = read(weights, "probs")
+        some = probs > 0
+        logs = torch.where(some, torch.log(torch.where(some, probs, 1.0)), -math.inf)
+    # log1p of the others' sum: against a weight of 1e-12 the share of the largest is 1 to twelve digits.
+    top, place = logs.max(-1, keepdim=True)
+    here = torch.arange(logs.shape[-1], device=logs.device) == place
+    others = torch.exp(torch.where(here, -math.inf, logs - top)).sum(-1, keepdim=True)
+    shares = logs - top - torch.log1p(others)
+    return shares.expand(*mixture.batch_shape, shares.shape[-1])
+
+
+def _loc_and_factor(distribution: Distribution) -> tuple[Tensor, Tensor]:
+    if isinstance(distribution, Independent):
+        base = distribution.base_dist
+        return working(base.loc), torch.diag_embed(working(base.scale))
+    loc = working(distribution.mean)
+    if isinstance(distribution, MultivariateNormal):
+        return loc, working(distribution._unbroadcasted_scale_tril).expand(*loc.shape, loc.shape[-1])
+    assert isinstance(distribution, LowRankMultivariateNormal)
+    diagonal, factor = working(distribution._unbroadcasted_cov_diag), working(distribution._unbroadcasted_cov_factor)
+    covariance = torch.diag_embed(diagonal) + factor @ factor.mT
+    return loc, torch.linalg.cholesky(covariance).expand(*loc.shape, loc.shape[-1])
+
+
+def _divergences(f: Components, g: Components) -> Tensor:
+    """KL(f_a ‖ g_b) as (..., K_f, K_g)."""
+    f_factor, g_factor = f.factor.unsqueeze(-3), g.factor.unsqueeze(-4)
+    shape = joint_shape(f_factor.shape, g_factor.shape)
+    f_factor, g_factor = f_factor.expand(shape), g_factor.expand(shape)
+    shift = (f.loc.unsqueeze(-2) - g.loc.unsqueeze(-3)).unsqueeze(-1)
+    solved: Tensor = torch.linalg.solve_triangular(g_factor, torch.cat([f_factor - g_factor, shift], -1), upper=False)
+    w = solved[..., :-1]
+    diagonal = w.diagonal(dim1=-2, dim2=-1)
+    # With M = I + W lower triangular, ‖M‖² − d − 2·log det M = ‖W‖² + 2·Σ(w_ii − log(1 + w_ii)).
+    log_terms = diagonal - torch.log1p(diagonal)
+    return (w.square().sum((-2, -1)) + 2 * log_terms.sum(-1) + solved[..., -1].square().sum(-1)) / 2
+
+
+def _entropies(f: Components) -> Tensor:
+    """H(f_a)."""
+    d = f.loc.shape[-1]
+    return f.factor.diagonal(dim1=-2, dim2=-1).log().sum(-1) + d * (1 + math.log(2 * math.pi)) / 2
 
 
 class Bounds(NamedTuple):
@@ -56,13 +144,13 @@ class Bounds(NamedTuple):
 
 def bounded(p: Distribution, q: Distribution) -> bool:
     """Whether `bounds` answers the pair."""
-    return bool(p.event_shape) and is_gaussian_mixture(p) and is_gaussian_mixture(q)
+    return bool(p.event_shape) and _is_gaussian_mixture(p) and _is_gaussian_mixture(q)
 
 
 def bounds(p: Distribution, q: Distribution) -> Bounds:
     """Both ends, differentiable in all parameters."""
-    f, g = components(p), components(q)
-    between, own, entropy = divergences(f, g), divergences(f, f), entropies(f)
+    f, g = _components(p), _components(q)
+    between, own, entropy = _divergences(f, g), _divergences(f, f), _entropies(f)
     share, log_share = torch.exp(f.log_weight), f.log_weight
     low_f, low_g = _variational(own, f), _variational(between, g)
     high_f, high_g = _jensen(f, f, own), _jensen(f, g, between)
@@ -85,7 +173,7 @@ def _jensen(f: Components, h: Components, divergence: Tensor) -> Tensor:
     """The upper end of E_{f_a} log h + H(f_a); exact if h has one component."""
     if h.loc.shape[-2] == 1:
         return -divergence.squeeze(-1)
-    entropy = entropies(f)
+    entropy = _entropies(f)
     nearest = (divergence.detach() - h.log_weight.unsqueeze(-2).detach()).argmin(-1)
     beside = divergence.gather(-1, nearest.unsqueeze(-1)).squeeze(-1)
     ends = [

@@ -12,12 +12,14 @@ from torch.distributions import (
     Normal,
 )
 
-from kullback.pairs.gaussian.factor_kl import factor_kl
 from kullback.pairs.gaussian.margins import split_after_gaussian, split_before_gaussian
 from kullback.pairs.gaussian.relative_factor import (
     NEAR,
+    compared_in,
+    factor_difference,
     given,
     is_known,
+    log1p_gaps,
     lower_factor,
     relative_factor,
     stored_factor,
@@ -38,11 +40,16 @@ def kl_gaussian_gaussian(p: Gaussian, q: Gaussian) -> Tensor:
 
     The factor of a covariance is that of a matrix within a few ulp of it, which changes the divergence by c·κ·eps.
     """
-    value, w = factor_kl(p.loc, stored_factor(p), q.loc, stored_factor(q))
-    ways = {given(p), given(q)}
-    if not (ways <= {"covariance_matrix", "cov_factor"} or ways == {"precision_matrix"}):
+    tensors = p.loc, stored_factor(p), q.loc, stored_factor(q)
+    dtype = compared_in(*tensors)
+    loc_p, lower_p, loc_q, lower_q = (t.to(dtype) for t in tensors)
+    shift = torch.linalg.solve_triangular(lower_q, (loc_p - loc_q).unsqueeze(-1), upper=False)
+    w, log_diagonal = factor_difference(lower_p, lower_q)
+    value: Tensor = 0.5 * (w.square().sum((-2, -1)) + shift.square().sum((-2, -1))) + log1p_gaps(w, log_diagonal)
+    kinds = {given(p), given(q)}
+    if not (kinds <= {"covariance_matrix", "cov_factor"} or kinds == {"precision_matrix"}):
         return value
-    if is_known(w) and not bool((w.square().sum((-2, -1)) < NEAR).any()):
+    if is_known(w) and not bool((w.detach().square().sum((-2, -1)) < NEAR).any()):
         return value
     (loc_p,), (loc_q,) = read(p, "loc"), read(q, "loc")
     lower = lower_factor(q)

@@ -21,13 +21,12 @@ from torch.distributions import LowRankMultivariateNormal, MultivariateNormal, W
 from kullback._core.dtypes import work_dtype
 from kullback.kernels.levels import is_traced
 from kullback.pairs.parameters import working
+from kullback.special import log1pmx
 
 Matrix = MultivariateNormal | LowRankMultivariateNormal | Wishart
 _GIVEN = ("scale_tril", "covariance_matrix", "precision_matrix")
 # A factor this close to I, in squared norm, is refined; further away rounding errors are amplified 20 times at most.
 NEAR = 0.01
-# Rows that are solved for at once.
-BLOCK = 128
 # Rows up to which a covariance is factored in the most accurate way: that costs less than calling torch does.
 _SMALL = 32
 # From this |log(1 + wᵢᵢ)| on a column of L_p is on another scale than that of L_q.
@@ -169,13 +168,7 @@ def trace_minus_log_det(w: Tensor, log_diagonal: Tensor) -> Tensor:
 
 
 def log1p_gaps(w: Tensor, log_diagonal: Tensor) -> Tensor:
-    """Σ[wᵢᵢ − log(1+wᵢᵢ)]."""
-    return _log1p_gap(w.diagonal(dim1=-2, dim2=-1), log_diagonal).sum(-1)
-
-
-def _log1p_gap(w: Tensor, log_m: Tensor) -> Tensor:
-    """The gap w − log(1+w) ≥ 0 in few operations, log_m being log(1+w) to the accuracy of its two parts."""
-    small, middle = w.abs() < 0.01, w.abs() < 0.5
-    s = torch.where(small, w, 0.0)
-    series = s * s * (1 / 2 - s * (1 / 3 - s * (1 / 4 - s * (1 / 5 - s * (1 / 6 - s * (1 / 7 - s / 8))))))
-    return torch.where(small, series, w - torch.where(middle, torch.log1p(torch.where(middle, w, 0.0)), log_m))
+    """Σ[wᵢᵢ − log(1+wᵢᵢ)], log_diagonal being log(1+wᵢᵢ) to the accuracy of its two parts."""
+    diagonal = w.diagonal(dim1=-2, dim2=-1)
+    near = diagonal.abs() < 0.5
+    return torch.where(near, -log1pmx(torch.where(near, diagonal, 0.0)), diagonal - log_diagonal).sum(-1)
