@@ -75,6 +75,7 @@ def kl_binomial_binomial(p: Binomial, q: Binomial) -> tuple[Tensor, Tensor]:
     (n,), (n_q,) = read(p, "total_count"), read(q, "total_count")
     if is_traced() or not bool((n == n_q).all()):
         return integral(p, q)
-    value = n * kl_per_trial(success_parameter(p), success_parameter(q))
+    (given_p, logits_p), (given_q, logits_q) = success_parameter(p), success_parameter(q)
+    value = n * BERNOULLI_OPS[logits_p, logits_q](given_p, given_q)
     value = torch.where(n == 0, 0.0, value)
     return value, torch.zeros_like(value.detach())

@@ -17,6 +17,7 @@ from torch.distributions import ContinuousBernoulli, Exponential, Normal, Unifor
 
 from kullback._core.gauss_legendre import gauss_legendre
 from kullback._core.special._precision import horner
+from kullback.kernels.levels import known_true
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
 from kullback.pairs.success_parameter import log_odds_difference, success_parameter
@@ -66,6 +67,8 @@ def _divergence(a: Tensor, b: Tensor, difference: Tensor) -> Tensor:
     step = torch.where(short, difference, 0.0).unsqueeze(-1)
     t, weights = (torch.tensor(numbers, dtype=step.dtype, device=step.device) for numbers in _RULE)
     value = (weights * (1 - t) * step * step * _curvature(a.unsqueeze(-1) + t * step)).sum(-1)
+    if known_true(short):
+        return value
     return torch.where(short, value, _far(torch.where(short, 0.0, a), torch.where(short, 8.0, b)))
 
 
