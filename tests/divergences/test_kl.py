@@ -155,6 +155,14 @@ def test_an_element_beyond_all_numbers_leaves_the_derivatives_of_the_others() ->
     assert all(bool(gradient.isfinite().all()) and gradient[1] != 0 for gradient in found)
 
 
+def test_derivatives_of_total_variation_at_a_pole_inside_the_other_support() -> None:
+    """From mpmath: the difference of the densities where they cross."""
+    leaves = [t(x).requires_grad_() for x in (1.4340177077615803e-05, 6.010858546664227e-06, 397.5578633670619)]
+    p, q = d.Cauchy(*leaves[:2]), d.Weibull(leaves[2], t(0.48883498054874275))
+    found = torch.autograd.grad(kb.total_variation(p, q), leaves[:2])
+    assert [g.item() for g in found] == pytest.approx([-0.66576148973865, -190.285416924167], rel=1e-8)
+
+
 @pytest.mark.parametrize("divergence", [kb.js, kb.total_variation, kb.hellinger], ids=lambda f: f.__name__)
 def test_derivatives_where_the_other_density_has_no_logarithm(divergence) -> None:
     """Points beyond 1 are asked for Kumaraswamy's density."""

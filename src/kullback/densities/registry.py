@@ -101,9 +101,9 @@ def register_density(
         RegistrationError: If the class is torch's own, whose description is the library's.
 
     Example:
-        >>> import math, torch
+        >>> import torch
         >>> import kullback as kb
-        >>> from kullback.densities import Density, Sinh, centred, exponential
+        >>> from kullback.densities import exponential, on_line
         >>> from torch.distributions import Distribution, Laplace, constraints
         >>> class Logistic(Distribution):
         ...     arg_constraints, support = {}, constraints.real
@@ -119,8 +119,7 @@ def register_density(
         ...         z = x.z(loc, scale.log())
         ...         return -z - 2 * torch.nn.functional.softplus(-z) - scale.log()
         ...     tail = exponential(1.0, 1 / scale)
-        ...     return Density(-math.inf, math.inf, Sinh(loc, scale.log()), log_prob,
-        ...                    (centred(loc, scale.log()),), (tail, tail))
+        ...     return on_line(loc, scale.log(), log_prob, tail, tail)
         >>> kb.kl(Logistic(torch.tensor(0.0), torch.tensor(1.0)), Laplace(0.0, 1.5))
         tensor(0.0228)
     """
@@ -158,23 +157,14 @@ def register_density(
     return decorate
 
 
-def family_of(cls: type[Distribution]) -> type[Distribution] | None:
-    """The class whose description holds for a class: itself, or a base with the same density."""
-    for base in cls.__mro__:
-        if base in _families:
-            return base if cls.log_prob is base.log_prob else None
-    return None
-
-
-def families() -> list[type[Distribution]]:
-    """Every class with a description of its own."""
-    return list(_families)
-
-
 def read_family(distribution: Distribution, shape: torch.Size) -> Reading | None:
-    """The parameters of an object, expanded to a batch shape and flattened; None for a class without description."""
-    base = family_of(type(distribution))
-    if base is None:
+    """The parameters of an object, expanded to a batch shape and flattened; None for a class without description.
+
+    A subclass has that of its base if it has the same density.
+    """
+    cls = type(distribution)
+    base = next((base for base in cls.__mro__ if base in _families), None)
+    if base is None or cls.log_prob is not base.log_prob:
         return None
     found = _families[base]
     parameters = tuple(flat(t, shape) for t in found.read(distribution))

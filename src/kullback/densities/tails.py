@@ -53,6 +53,8 @@ def _tensors(tail: Tail, like: Tensor) -> tuple[Tensor, ...]:
 
 def diverges(p: Tail, q: Tail, like: Tensor) -> Tensor:
     """Whether E_p[−log q] is infinite at an end that p and q share."""
+    if isinstance(p.order, float) and isinstance(q.order, float) and p.order >= 1 and q.order < 3:
+        return torch.zeros_like(like, dtype=torch.bool)
     (order, k, rate), (growth, m, growth_rate) = _tensors(p, like), _tensors(q, like)
     by_power = (growth == 3) & ((order == 0) | ((order == 1) & (k <= m)))
     by_power = by_power | ((order == 0) & (((growth == 1) & (k <= 1)) | ((growth == 2) & (k <= 2))))

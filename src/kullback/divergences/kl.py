@@ -12,7 +12,7 @@ from kullback._core.exponential import expm1mx
 from kullback._core.shapes import joint_shape
 from kullback.densities.density import Density
 from kullback.densities.mixture import inside_log_prob
-from kullback.densities.point import Point
+from kullback.densities.point import Point, same_end
 from kullback.densities.reading import read
 from kullback.densities.registry import Reading
 from kullback.densities.tails import diverges
@@ -35,9 +35,6 @@ class LogRatio(Integrand):
     need more: that q's mass stays there. Where the ends of a support are parameters, the first is differentiated.
     """
 
-    def __init__(self, *, moving_ends: bool) -> None:
-        self._moving_ends = moving_ends
-
     def value(self, sample: Sample, close: Tensor) -> Tensor:
         """The integrand."""
         weight, r = torch.exp(sample.log_weight), sample.log_ratio
@@ -46,9 +43,9 @@ class LogRatio(Integrand):
             return first_order
         return torch.where(close, weight * expm1mx(torch.where(close, r, 0.0)), first_order)
 
-    def differentiated(self, sample: Sample) -> Tensor | None:
+    def differentiated(self, sample: Sample, *, moving_ends: bool) -> Tensor | None:
         """The integrand that derivatives are taken of, if another."""
-        return -torch.exp(sample.log_weight) * sample.log_ratio if self._moving_ends else None
+        return -torch.exp(sample.log_weight) * sample.log_ratio if moving_ends else None
 
     def log_size(self, sample: Sample) -> Tensor:
         """Log of p·(1 + |r|)."""
@@ -82,15 +79,14 @@ def integral(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
     assert second is not None
     for side in (first, second):
         check_normalised(side)
-    value, error = where_not(infinite_by_support(first, second), math.inf, first, second, _finite)
+    densities = _fixed(first, second)
+    infinite, has_all_mass = _infinite(*densities), _has_all_mass(*densities)
+    value, error = where_not(infinite, math.inf, first, second, _finite, has_all_mass)
     return value.reshape(shape), error.reshape(shape)
 
 
-def _finite(p: Reading, q: Reading) -> tuple[Tensor, Tensor]:
-    first, second, like = _fixed(p, q)
-    moving_ends = any(isinstance(end, Tensor) for side in (first, second) for end in (side.low, side.high))
-    integrand = LogRatio(moving_ends=moving_ends and not first.lattice)
-    found = over_components(p, q, integrand, may_be_close=_has_all_mass(first, second, like))
+def _finite(p: Reading, q: Reading, has_all_mass: Tensor) -> tuple[Tensor, Tensor]:
+    found = over_components(p, q, LogRatio(), may_be_close=has_all_mass)
     value, error = found.value, found.error
     # Where nobody sees how the integrand ends, and what is seen grows beyond all numbers of use, it diverges.
     endless = error.isinf() & (value.detach() > _ENDLESS)
@@ -99,7 +95,7 @@ def _finite(p: Reading, q: Reading) -> tuple[Tensor, Tensor]:
     error = torch.where(sure, error, math.inf)
     if value.requires_grad and not is_traced() and not bool(sure.all()):
         # Derivatives of the others may overflow, and 0·∞ is NaN: they are left out of the graph.
-        return at_some(sure, (constant(0.0, p, q)[0] + value.detach(), error), p, q, _finite)
+        return at_some(sure, (constant(0.0, p, q)[0] + value.detach(), error), p, q, _finite, has_all_mass)
     return value, error
 
 
@@ -109,10 +105,13 @@ def _fixed(p: Reading, q: Reading) -> tuple[Density, Density, Tensor]:
     return first, second, p.parameters[0].detach().unsqueeze(-1)
 
 
-@torch.no_grad()
 def infinite_by_support(p: Reading, q: Reading) -> Tensor:
     """Which elements have an infinite KL(p ‖ q) by supports and tails."""
-    first, second, like = _fixed(p, q)
+    return _infinite(*_fixed(p, q))
+
+
+@torch.no_grad()
+def _infinite(first: Density, second: Density, like: Tensor) -> Tensor:
     (low_p, high_p), (low_q, high_q) = ends(first, like), ends(second, like)
     infinite = (low_p < low_q) | (high_p > high_q) | (first.lattice != second.lattice)
     if first.tails is not None and second.tails is not None and not first.lattice:
@@ -124,12 +123,15 @@ def infinite_by_support(p: Reading, q: Reading) -> Tensor:
 @torch.no_grad()
 def _has_all_mass(p: Density, q: Density, like: Tensor) -> Tensor:
     """Where p's support holds all of q's mass, up to less than a rounding."""
-    (low_p, high_p), (low_q, high_q) = ends(p, like), ends(q, like)
-    low, high = low_p == low_q, high_p == high_q
-    if not p.lattice and (is_traced() or not bool((low & high).all())):
-        low, high = low | _ends_in_no_mass(low_p, q, like), high | _ends_in_no_mass(high_p, q, like)
-    # A mixture of supports that differ may have gaps.
-    return (low & high).squeeze(-1) & (not p.kinks)
+    found = torch.full_like(like, not p.kinks, dtype=torch.bool)  # a mixture of supports that differ may have gaps
+    for own, other, end_p, end_q in zip((p.low, p.high), (q.low, q.high), ends(p, like), ends(q, like), strict=True):
+        if same_end(own, other):
+            continue
+        same = end_p == end_q
+        if not p.lattice and (is_traced() or not bool(same.all())):
+            same = same | _ends_in_no_mass(end_p, q, like)
+        found = found & same
+    return found.squeeze(-1)
 
 
 def _ends_in_no_mass(end: Tensor, q: Density, like: Tensor) -> Tensor:

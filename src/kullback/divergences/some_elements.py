@@ -12,26 +12,31 @@ from kullback.densities.registry import Reading
 from kullback.kernels.levels import is_traced
 
 ValueAndError = tuple[Tensor, Tensor]
-Formula = Callable[[Reading, Reading], ValueAndError]
+Formula = Callable[..., ValueAndError]
 
 
-def where_not(extreme: Tensor, most: float, p: Reading, q: Reading, formula: Formula) -> ValueAndError:
-    """The formula's value and error where `extreme` is false, and the number `most`, without gradient, where it is."""
+def where_not(extreme: Tensor, most: float, p: Reading, q: Reading, formula: Formula, *masks: Tensor) -> ValueAndError:
+    """The formula's value and error where `extreme` is false, and the number `most`, without gradient, where it is.
+
+    The formula is called with p, q and the masks, of all elements or of some.
+    """
     if is_traced():
         p, q = (side.mapped(lambda t: torch.where(extreme, t.detach(), t)) for side in (p, q))
-        value, error = formula(p, q)
+        value, error = formula(p, q, *masks)
         return torch.where(extreme, most, value), torch.where(extreme, 0.0, error)
     if not bool(extreme.any()):
-        return formula(p, q)
-    return at_some(~extreme, constant(most, p, q), p, q, formula)
+        return formula(p, q, *masks)
+    return at_some(~extreme, constant(most, p, q), p, q, formula, *masks)
 
 
-def at_some(where: Tensor, others: ValueAndError, p: Reading, q: Reading, formula: Formula) -> ValueAndError:
+def at_some(
+    where: Tensor, others: ValueAndError, p: Reading, q: Reading, formula: Formula, *masks: Tensor
+) -> ValueAndError:
     """The formula's value and error at some elements, and those given at the others."""
     rows = torch.nonzero(where).squeeze(-1)
     if not len(rows):
         return others
-    value, error = formula(p.mapped(lambda t: t[rows]), q.mapped(lambda t: t[rows]))
+    value, error = formula(p.mapped(lambda t: t[rows]), q.mapped(lambda t: t[rows]), *(mask[rows] for mask in masks))
     return others[0].index_put((rows,), value), others[1].index_put((rows,), error)
 
 

@@ -36,6 +36,7 @@ def find_crossings(
         changes = (positive[:, 1:] != positive[:, :-1]) & (grid[:, 1:] > grid[:, :-1])
         found, place = changes.to(torch.int8).topk(min(_MAX_CROSSINGS, changes.shape[1]), dim=-1)
         left, right = grid.gather(-1, place), grid.gather(-1, place + 1)
+        bracket = right - left
         rises = positive.gather(-1, place + 1)
         parts = torch.arange(1, _NUM_PARTS, dtype=edges.dtype, device=edges.device) / _NUM_PARTS
         for _ in range(_NUM_ROUNDS):
@@ -45,13 +46,15 @@ def find_crossings(
             right = torch.where(beyond, inside, right.unsqueeze(-1)).amin(-1)
             left = torch.where(~beyond & (inside < right.unsqueeze(-1)), inside, left.unsqueeze(-1)).amax(-1)
         middle = (left + right) / 2
-        step = 1e-6 * (1 + middle.abs())
+        # A pole next to the crossing changes the slope within a longer step.
+        step = torch.minimum(1e-6 * (1 + middle.abs()), 1e-3 * bracket).clamp_min(1e-300)
         slope = (ratio(middle + step) - ratio(middle - step)) / (2 * step)
         usable = (found > 0) & (slope.abs() > 1e-12) & (slope.abs() < 1e12)
     shift = moving(middle) / torch.where(usable, slope, 1.0)
     within = torch.maximum(torch.minimum(middle - shift.detach(), right), left)
     moved = within - (shift - shift.detach())
-    place = torch.where(found > 0, torch.where(usable, moved, middle), math.nan)
+    # A jump is an end of a support, which is an edge already: a second one beside it would not move with it.
+    place = torch.where(usable, moved, math.nan)
     if not rings:
         return place
     width = torch.where(usable, 1 / torch.where(usable, slope, 1.0).abs(), 0.0)

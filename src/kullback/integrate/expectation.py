@@ -19,7 +19,7 @@ from kullback.integrate.crossings import find_crossings
 from kullback.integrate.panels import Marks, Range, find_range, locate, place_edges
 from kullback.integrate.peaks import Peaks, edges_of, find_peaks
 from kullback.integrate.problem import Densities, Integrand, Problem, Sample
-from kullback.integrate.rules import NUM_NODES, Rule, edge_weights, lattice_rule, legendre
+from kullback.integrate.rules import EDGE_WEIGHTS, NUM_NODES, Rule, lattice_rule, legendre
 from kullback.kernels.levels import is_traced
 
 # Elements at a time: few enough for their nodes to stay in the cache.
@@ -275,7 +275,7 @@ def _looked_at(problem: Problem, edges: Tensor, panels: _Panels, close: Tensor |
     sample = _limited(sample, here)
     terms = problem.integrand.value(sample, here)
     value = (terms * rule.weights).sum(-1) * width
-    other_terms = problem.integrand.differentiated(sample)
+    other_terms = problem.integrand.differentiated(sample, moving_ends=densities.moving_ends())
     if other_terms is not None:
         other = (other_terms * rule.weights).sum(-1) * width
         value = value.detach() + (other - other.detach())
@@ -310,7 +310,7 @@ def _missed_at_edges(
 ) -> Tensor:
     """A kink between an edge and the first node is seen by no node: does their polynomial meet the edge?"""
     at_edges = integrand.value(_limited(densities.sample(torch.stack(edges, -1)), close), close)
-    missed = at_edges - terms @ edge_weights().to(terms).T
+    missed = at_edges - terms @ EDGE_WEIGHTS.to(terms).T
     return _BLIND * (edges[1] - edges[0]) * missed.nan_to_num(0.0, 0.0, 0.0).abs().sum(-1)
 
 

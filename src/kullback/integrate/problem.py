@@ -41,9 +41,12 @@ class Integrand:
         """The integrand; `close` says where |log_ratio| is small at all nodes of an element."""
         raise NotImplementedError
 
-    def differentiated(self, sample: Sample) -> Tensor | None:
-        """Another integrand with the same integral, whose derivatives are taken instead; None for this one."""
-        del sample
+    def differentiated(self, sample: Sample, *, moving_ends: bool) -> Tensor | None:
+        """Another integrand with the same integral, whose derivatives are taken instead; None for this one.
+
+        `moving_ends` says whether an end of a support is a parameter.
+        """
+        del sample, moving_ends
         return None
 
     def log_size(self, sample: Sample) -> Tensor:
@@ -111,6 +114,11 @@ class Densities(NamedTuple):
     p: Density
     q: Density
     log_scale: Tensor | None = None
+
+    def moving_ends(self) -> bool:
+        """Whether an end of a density's support is a parameter."""
+        sides = self.p, self.q
+        return not self.over.lattice and any(isinstance(end, Tensor) for side in sides for end in (side.low, side.high))
 
     def others(self) -> tuple[Density, ...]:
         """Those that are not integrated over."""

@@ -7,7 +7,6 @@ in (16/n)², so that the rule for any n comes from a Chebyshev series in that nu
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import NamedTuple
 
@@ -44,12 +43,6 @@ def _gauss(inverse_n: Tensor) -> Tensor:
     return torch.stack(rows, -2)
 
 
-@functools.cache
-def _legendre() -> Tensor:
-    return _gauss(torch.zeros((), dtype=torch.float64, device="cpu"))
-
-
-@functools.cache
 def _series() -> Tensor:
     """Chebyshev coefficients of the rules in (16/n)² on [0, 1]: (_TERMS, 4·NUM_NODES)."""
     angles = (torch.arange(_TERMS, dtype=torch.float64, device="cpu") + 0.5) * math.pi / _TERMS
@@ -60,18 +53,24 @@ def _series() -> Tensor:
     return 2 / _TERMS * table @ values
 
 
-@functools.cache
-def edge_weights() -> Tensor:
-    """What the polynomial through Legendre's nodes says at both edges of a panel: (2, NUM_NODES)."""
-    x = 2 * _legendre()[0] - 1
+def _edge_weights() -> Tensor:
+    x = 2 * _LEGENDRE[0] - 1
     edges = torch.tensor([-1.0, 1.0], dtype=torch.float64, device="cpu")
     found: Tensor = torch.linalg.solve(torch.vander(x).T, torch.vander(edges, NUM_NODES).T)
     return found.T.contiguous()
 
 
+# Constants from the start: a compiler would otherwise trace the eigenvalue problem into every graph.
+with torch.no_grad():
+    _LEGENDRE = _gauss(torch.zeros((), dtype=torch.float64, device="cpu"))
+    _SERIES = _series()
+    # What the polynomial through Legendre's nodes says at both edges of a panel: (2, NUM_NODES).
+    EDGE_WEIGHTS = _edge_weights()
+
+
 def legendre(like: Tensor) -> Rule:
     """Gauss–Legendre's rule, the rows of shape (NUM_NODES,)."""
-    return Rule(*_legendre().to(like).unbind(0))
+    return Rule(*_LEGENDRE.to(like).unbind(0))
 
 
 def lattice_rule(counts: Tensor) -> Rule:
@@ -83,7 +82,7 @@ def lattice_rule(counts: Tensor) -> Rule:
     share = (NUM_NODES / torch.where(few, NUM_NODES, counts)) ** 2
     angle = torch.arccos((2 * share - 1).clamp(-1.0, 1.0))
     order = torch.arange(_TERMS, dtype=counts.dtype, device=counts.device)
-    many = torch.cos(angle[..., None] * order) @ _series().to(counts)
+    many = torch.cos(angle[..., None] * order) @ _SERIES.to(counts)
     many = many.reshape(*counts.shape, 4, NUM_NODES)
     number = torch.arange(NUM_NODES, dtype=counts.dtype, device=counts.device)
     size = counts.clamp_min(1.0)[..., None]
