@@ -21,7 +21,6 @@ from kullback.tensors.views import Counts, Probs, View
 DIVERGENCES = ("kl", "reverse_kl", "js", "total_variation")
 AGREEMENT = ("top1", "topk_overlap")
 MEASURES = (*DIVERGENCES, *AGREEMENT)
-LABEL_MEASURES = ("nll_base", "nll_other", "nll_difference")
 # β = 1/T at which the derivative of KL(p ‖ q^β) is recorded: 1/4 to 4.
 _STEPS_PER_OCTAVE = 4
 INVERSE_TEMPERATURES = tuple(

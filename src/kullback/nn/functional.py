@@ -48,7 +48,7 @@ def kl_div(  # noqa: PLR0917 - torch's signature
       precision does not overflow in the sum: the error of a reduced result is at most half a unit in its last place
       plus 1e-15 · Σ p (|log p| + |log q|) / divisor;
     - the mean of an empty tensor is 0 (torch: NaN);
-    - likely misuse is told by a `KullbackWarning` at your line, once per line under Python's default filter. Use the
+    - a `KullbackWarning` names likely misuse at your line, once per line under Python's default filter. Use the
       `warnings` filters to silence it or to make it an error. No warning is given while compiling or inside `vmap`
       and other transforms; on an accelerator only shapes and dtypes are looked at, so nothing synchronises.
 

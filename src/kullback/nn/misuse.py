@@ -1,4 +1,4 @@
-"""The mistakes people make with `kl_div`, each told once at the line that makes it, with the line to write instead."""
+"""Mistakes that people make with `kl_div`, each warned about once at its line, with the line to write instead."""
 
 from __future__ import annotations
 

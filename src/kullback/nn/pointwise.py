@@ -111,7 +111,7 @@ def _forward(log_q: Tensor, target: Tensor, log_target: bool, divisor: int | Non
             out[block] = _mended(terms, wide_log_q, wide_target, log_target)
             continue
         total = terms.sum()
-        # Asking the CPU whether there is anything to mend is cheaper than mending; an accelerator would have to wait.
+        # Asking the CPU whether anything is to be replaced is cheaper than doing it; an accelerator would have to wait.
         if not total.is_cpu or isnan(total.item()):
             total = _mended(terms, wide_log_q, wide_target, log_target).sum()
         sums.append(total)

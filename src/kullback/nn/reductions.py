@@ -12,7 +12,7 @@ def translate_legacy(size_average: object, reduce: object, *, quiet: bool) -> st
     """The reduction that `size_average` and `reduce` mean, with torch's deprecation warning unless `quiet`.
 
     They are judged by their truth value, so the string in `KLDivLoss("batchmean")` means `size_average=True`, which is
-    "mean". That is told.
+    "mean". That is warned about.
     """
     if reduce is not None and not reduce:
         reduction = "none"

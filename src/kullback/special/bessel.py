@@ -57,7 +57,7 @@ def log_ive(nu: Tensor | float, x: Tensor | float) -> Tensor:
 
 
 def bessel_ratio(nu: Tensor | float, x: Tensor | float) -> Tensor:
-    """I_ν₊₁(x)/I_ν(x), the mean resultant length of a von Mises-Fisher law.
+    """I_ν₊₁(x)/I_ν(x), the mean resultant length of a von Mises-Fisher distribution.
 
     Domain: ν ≥ 0 (tested to 1e4), x ≥ 0; 0 at 0, 1 at inf, NaN elsewhere. Accuracy: 4 ulp, also of the first and the
     second derivative. The order has no derivative, as for `log_iv`.

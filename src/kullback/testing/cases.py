@@ -46,7 +46,7 @@ def ordinary_logits() -> tuple[Tensor, Tensor]:
 def with_zeros(s: Subject, p: list[list[float]], q: list[list[float]], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Rows given as dyadic probabilities that may be 0, each side in its own space.
 
-    As logits they are taken to base 2, which gives another law of the same support in whole numbers.
+    As logits they are taken to base 2, which gives another distribution of the same support in whole numbers.
     """
     sides = []
     for side, rows in enumerate((p, q)):

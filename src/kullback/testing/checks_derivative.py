@@ -53,7 +53,7 @@ def exact_gradient(s: Subject, p: Tensor, q: Tensor, side: int) -> list[list[flo
         if math.isinf(exact):
             rows.append([math.nan] * len(a))
             continue
-        # As logits of the same law: probabilities are dyadic here, so their logarithms cost one rounding.
+        # As logits of the same distribution: probabilities are dyadic here, so their logarithms cost one rounding.
         logits = [
             tuple(x if space != "probs" else (math.log(x) if x else -INF) for x in row)
             for row, space in ((a, s.spaces[0]), (b, s.spaces[1]))

@@ -1,4 +1,4 @@
-"""The exact KL divergence of two scalar laws: a sum over the atoms, or a tanh-sinh quadrature in 30 digits."""
+"""The exact KL divergence over numbers: a sum over the atoms, or a tanh-sinh quadrature in 30 digits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from torch.distributions import Distribution
 
 from kullback.testing.exact import mpmath
-from kullback.testing.pair_laws import Law, known, law
+from kullback.testing.exact_densities import ExactDensity, exact_density, known
 from kullback.testing.pair_parameters import parameters
 
 _DIGITS = 30
@@ -18,7 +18,7 @@ _NOTHING = -(10**5)
 
 
 def exact_kl(p: Distribution, q: Distribution) -> tuple[float, float] | None:
-    """KL(p || q) of two single distributions and the error of that number; None where no law is known."""
+    """KL(p || q) of two single distributions and the error of that number; None where a density is not known."""
     if not known(p) or not known(q):
         return None
     key = tuple(
@@ -45,13 +45,13 @@ class _Pair:
 def _cached(_key: Any, pair: _Pair) -> tuple[float, float] | None:
     mp = mpmath()
     with mp.workdps(_DIGITS):
-        p, q = law(pair.p), law(pair.q)
+        p, q = exact_density(pair.p), exact_density(pair.q)
         if p.discrete != q.discrete:
             return None
         return _sum(mp, p, q) if p.discrete else _integral(mp, p, q)
 
 
-def _sum(mp: Any, p: Law, q: Law) -> tuple[float, float] | None:
+def _sum(mp: Any, p: ExactDensity, q: ExactDensity) -> tuple[float, float] | None:
     last = p.atoms if p.atoms is not None else int(mp.ceil(p.centre + 60 * p.scale)) + 200
     if last > _MOST_ATOMS:
         return None
@@ -67,7 +67,7 @@ def _sum(mp: Any, p: Law, q: Law) -> tuple[float, float] | None:
     return float(mp.fsum(terms)), 0.0
 
 
-def _integral(mp: Any, p: Law, q: Law) -> tuple[float, float] | None:
+def _integral(mp: Any, p: ExactDensity, q: ExactDensity) -> tuple[float, float] | None:
     if p.low < q.low or p.high > q.high:
         return float("inf"), 0.0
 

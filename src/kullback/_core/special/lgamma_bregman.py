@@ -1,4 +1,4 @@
-"""The Bregman divergence of log Γ: the KL divergence of Gamma, Beta, Dirichlet and Wishart laws in their shapes.
+"""The Bregman divergence of log Γ: the KL divergence of Gamma, Beta, Dirichlet and Wishart in their shapes.
 
     B(a, b) = lgamma(b) - lgamma(a) - (b-a)·ψ(a) = Σ_k h((b+k)/(a+k)),    h(r) = r - 1 - log r ≥ 0
     B(a, b) = [b·log(b/a) - b + a] + ½·h(b/a) + D_R(a, b)                  for a, b ≥ 12
