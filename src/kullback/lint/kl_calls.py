@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+from collections.abc import Iterator
 
 from kullback.lint.resolver import Module
 
@@ -73,6 +74,13 @@ def kl_call(module: Module, call: ast.Call) -> KLCall | None:
     if constructor is not None and is_kl_div_loss(module, constructor):
         return KLCall(module, call, constructor)
     return None
+
+
+def targets(module: Module, kind: str, *, log_target: bool) -> Iterator[ast.expr]:
+    """The targets of one kind whose call certainly has this `log_target`."""
+    for call in kl_calls(module):
+        if call.target is not None and call.log_target is log_target and module.kind(call.target) == kind:
+            yield call.target
 
 
 def is_kl_div_loss(module: Module, constructor: ast.Call) -> bool:

@@ -28,21 +28,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kullback.lint.finding import ERROR, Problem, Rule
-from kullback.lint.kl_calls import kl_calls
+from kullback.lint.kl_calls import targets
 from kullback.lint.resolver import LOGARITHM, Module
 
 
 def check(module: Module) -> Iterator[Problem]:
     """Find logarithms as targets of calls whose `log_target` is certainly false."""
-    for call in kl_calls(module):
-        if call.target is not None and call.log_target is False and module.kind(call.target) == LOGARITHM:
-            yield (
-                call.target,
-                (
-                    "the target of kl_div is a logarithm and log_target is False: the result is NaN or meaningless; "
-                    "write log_target=True"
-                ),
-            )
+    problem = "the target of kl_div is a logarithm and log_target is False: the result is NaN or meaningless; "
+    for target in targets(module, LOGARITHM, log_target=False):
+        yield target, problem + "write log_target=True"
 
 
 RULE = Rule("KL003", "log-probability as target without log_target", ERROR, check, __doc__, "kl_div|KLDivLoss")

@@ -28,21 +28,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kullback.lint.finding import ERROR, Problem, Rule
-from kullback.lint.kl_calls import kl_calls
+from kullback.lint.kl_calls import targets
 from kullback.lint.resolver import PROBABILITY, Module
 
 
 def check(module: Module) -> Iterator[Problem]:
     """Find probabilities as targets of calls whose `log_target` is certainly true."""
-    for call in kl_calls(module):
-        if call.target is not None and call.log_target is True and module.kind(call.target) == PROBABILITY:
-            yield (
-                call.target,
-                (
-                    "the target of kl_div is a probability and log_target is True; "
-                    "pass its log_softmax, or remove log_target"
-                ),
-            )
+    problem = "the target of kl_div is a probability and log_target is True; "
+    for target in targets(module, PROBABILITY, log_target=True):
+        yield target, problem + "pass its log_softmax, or remove log_target"
 
 
 RULE = Rule("KL004", "probability as target with log_target", ERROR, check, __doc__, "kl_div|KLDivLoss")
