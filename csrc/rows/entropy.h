@@ -67,6 +67,58 @@ class Peak {
     bool raised_ = false;
 };
 
+// The same for rows of floats that are far from certain, without infinite log-weights: with c the largest log-weight of q in the first
+// block and D = log sum e^b - c, the value is D - E_p (b - c), which is accurate where the direct form of KL is (kl.h). False
+// elsewhere, and where a gradient will follow for which KL is not accurate.
+template <bool kSame>
+bool sum_entropy_directly(const RowPair<float>& row, const RowsCall& call, RowStatistics& s) {
+    using V = FloatVector;
+    constexpr int kCount = Lanes<float>::kCount;
+    ScaledTotal<float> p, q;
+    Accumulator<float> below, cross;  // sum e^a (c - b), sum e^a (b - a)
+    float origin = 0;
+    bool in_range = true;
+    row.each_block<false>([&](const float* a, const float* b, int64_t count, int64_t at) {
+        const int64_t padded = rounded_up<float>(count);
+        const float top_p = largest_in(a, padded), top_q = kSame ? top_p : largest_in(b, padded);
+        double shrink_p = 1, shrink_q = 1;
+        in_range = in_range && p.raise(top_p, shrink_p) && (kSame || q.raise(top_q, shrink_q));
+        if (!in_range) return;
+        if (shrink_p != 1.0) below.scale(shrink_p), cross.scale(shrink_p);
+        if (at == 0) origin = top_q;
+        const V scale_p = fill(p.scale), scale_q = fill(q.scale);
+        const float from = origin;
+        Accumulator<float> block_p, block_q, block_below, block_cross;
+        for (int64_t i = 0; i < padded; i += kGroup<float>) {
+            V sum_p{}, sum_q{}, sum_below{}, sum_cross{};
+            prefetch_group(a + i + kAhead<float>);
+            if constexpr (!kSame) prefetch_group(b + i + kAhead<float>);
+#pragma GCC unroll 4
+            for (int64_t k = i; k < i + kGroup<float>; k += kCount) {
+                const V x = load_lanes(a + k), y = kSame ? x : load_lanes(b + k), e_p = scaled_exp<float>(x, scale_p);
+                sum_p += e_p, sum_below += e_p * (from - y);
+                if constexpr (!kSame) sum_q += scaled_exp<float>(y, scale_q), sum_cross += e_p * (y - x);
+            }
+            block_p.add(sum_p), block_below.add(sum_below);
+            if constexpr (!kSame) block_q.add(sum_q), block_cross.add(sum_cross);
+        }
+        p.total.add(block_p), below.add(block_below);
+        if constexpr (!kSame) q.total.add(block_q), cross.add(block_cross);
+    });
+    if constexpr (kSame) q = p;
+    const RowSums sums{double(p.scale), double(q.scale), p.total.total(), q.total.total(), cross.total(), false};
+    if (!in_range || !sums.usable()) return false;
+    const double mean = below.total() / sums.total_p;
+    const double gap = (sums.scale_q * 0.6931471805599453 - double(origin)) + std::log(sums.total_q), value = gap + mean;
+    if (!direct_form_is_accurate(value, gap)) return false;
+    s = RowStatistics{};
+    describe_row(sums, s);
+    if (!kSame && call.statistics != nullptr && !direct_form_is_accurate(s.kl, s.gap)) return false;
+    const Difference<double> centre = exact_difference(double(origin), mean);
+    s.mean[0] = centre.high, s.mean[1] = centre.low, s.value = value;
+    return true;
+}
+
 struct PeakedSums {
     double top[2], total[2], others[2];
     double mean;  // E_p (top of q - b)
@@ -155,31 +207,32 @@ inline void describe_entropy(const PeakedSums& sums, const RowsCall& call, RowSt
 }
 
 // The derivative with respect to p, of log-weights. kOfSum: that of the log of the sum.
-template <class T, bool kOfSum>
+template <class T, bool kHasMask, bool kOfSum>
 Balance<T> entropy_gradient_pass(const RowPair<T>& row, const RowStatistics& s, const Difference<double>& centre, T grad,
                                  const Writer<T>& to_p, bool p_linear) {
     using V = Vector<T>;
     const Normalised<T> is(s);
     const Centre<T> mean(centre);
     const T per_p = one_over_sum<T>(s, 0);
-    return write_gradients<T, true, true, false>(row, grad, to_p, to_p, [&](V x, V y, V) {
-        const V p = x > -kInfinity<T> ? is.p(x) : V{};
-        const V w = kOfSum ? fill(T(-1)) : y > -kInfinity<T> ? mean.less(y) : V{}, g = p * w;
+    return write_gradients<T, kHasMask, true, false>(row, grad, to_p, to_p, [&](V x, V y, V) {
+        V p = is.p(x), w = kOfSum ? fill(T(-1)) : mean.less(y);
+        if constexpr (kHasMask) p = x > -kInfinity<T> ? p : V{}, w = kOfSum || y > -kInfinity<T> ? w : V{};
+        const V g = p * w;
         return Entries<T>{{g, p_linear ? w : g, -(p_linear ? w * per_p : g)}, {}};
     }).p;
 }
 
-template <class T>
+template <class T, bool kHasMask>
 void entropy_gradient_row(const RowPair<T>& row, const RowsCall& call, const RowStatistics& s, T grad, const Writer<T>& to_p) {
     const bool p_linear = call.sides[0].linear != 0;
     Difference<double> centre{s.mean[0], s.mean[1]};
     if (call.function == int64_t(RowFunction::kLogSum)) {
-        entropy_gradient_pass<T, true>(row, s, centre, grad, to_p, p_linear);
+        entropy_gradient_pass<T, kHasMask, true>(row, s, centre, grad, to_p, p_linear);
         return;
     }
     // A class with all but a trace of p is that trace from the centre: found when all else is exact.
     for (int round = 0; round < 5; ++round) {
-        const Balance<T> found = entropy_gradient_pass<T, false>(row, s, centre, grad, to_p, p_linear);
+        const Balance<T> found = entropy_gradient_pass<T, kHasMask, false>(row, s, centre, grad, to_p, p_linear);
         if (found.holds(p_linear ? 1 : 1 / s.total[0])) return;
         centre = moved(centre.high, centre.low, found.excess());
     }

@@ -183,10 +183,14 @@ Balances<T> write_gradients(const RowPair<T>& row, T grad, const Writer<T>& to_p
     return found;
 }
 
+// What w and q - p are found from: log-ratios whose rounding is kept, rounded log-ratios, or log q alone, whose mean is the
+// cross-entropy.
+enum class From { kExactRatios, kRatios, kLogsOfQ };
+
 // Probabilities and w in passes over log-weights and over weights.
-template <class T, bool kLinearP, bool kLinearQ>
+template <class T, bool kLinearP, bool kLinearQ, From kFrom>
 struct Classes {
-    static constexpr bool kFromLogs = !kLinearP && !kLinearQ;
+    static constexpr bool kExact = kFrom == From::kExactRatios;
     Normalised<T> is;
     Centre<T> mean;
 
@@ -205,18 +209,20 @@ struct Classes {
     }
     Mask<T> in_p(Vector<T> x) const { return x > (kLinearP ? T(0) : T(-1e29)); }
     Vector<T> centred(Vector<T> x, Vector<T> y, Vector<T> missing) const {
-        if constexpr (kFromLogs) return mean.log_ratio(x, y, missing);
+        if constexpr (kExact) return mean.log_ratio(x, y, missing);
+        else if constexpr (kFrom == From::kLogsOfQ) return mean.less(y);
+        else if constexpr (!kLinearP && !kLinearQ) return mean.less(y - x);
         else return in_p(x) ? mean.less(log_weight_ratio<T, kLinearP, kLinearQ>(x, y)) : Vector<T>{};
     }
 };
 
-// kLinearP, kLinearQ: the row gives this side's weights. Only where nothing is lost by plain differences (weights_gradient_row).
-template <class T, bool kHasMask, bool kToP, bool kToQ, bool kLinearP = false, bool kLinearQ = false>
+// kLinearP, kLinearQ: the row gives this side's weights. Only where nothing is lost by plain differences (direct_gradient_row).
+template <class T, bool kHasMask, bool kToP, bool kToQ, bool kLinearP = false, bool kLinearQ = false, From kFrom = From::kExactRatios>
 Balances<T> gradient_pass(const RowPair<T>& row, const RowStatistics& s, const Difference<double>& centre, T grad,
                           const Writer<T>& to_p, const Writer<T>& to_q, bool p_linear, bool q_linear) {
     using V = Vector<T>;
     using M = Mask<T>;
-    const Classes<T, kLinearP, kLinearQ> classes(s, centre);
+    const Classes<T, kLinearP, kLinearQ, kFrom> classes(s, centre);
     const Normalised<T>& is = classes.is;
     const T per_p = p_linear ? one_over_sum<T>(s, 0) : T(1), per_q = q_linear ? one_over_sum<T>(s, 1) : T(1);
     const bool majority = kClosed<T> && may_have_majority(s);
@@ -234,7 +240,7 @@ Balances<T> gradient_pass(const RowPair<T>& row, const RowStatistics& s, const D
                 if constexpr (kLinearP) faint |= (x > T(0)) & (x < Format<T>::kSmallestNormal);
                 to.p = {g, p_linear ? w : g, -(p_linear ? w * per_p : g), p > T(0.5) ? V{} : g};
             }
-            if constexpr (kToQ && !classes.kFromLogs) {
+            if constexpr (kToQ && !classes.kExact) {
                 const V p = classes.p(x), q = classes.q(y), g = q - p;
                 V size = g, counted = g;
                 if constexpr (kLinearQ) {
@@ -292,10 +298,36 @@ void close_row(const RowPair<T>& row, const RowStatistics& s, const Balances<T>&
     });
 }
 
+// A row of floats whose entries are not small beside what they are differences of; false elsewhere. Log-ratios and probabilities are
+// off by up to 1e-7 of themselves, and where a side holds weights log-ratios are off by 1e-7.
+template <bool kToP, bool kToQ, bool kLinearP, bool kLinearQ, From kFrom = From::kRatios>
+bool direct_gradient_row(const RowPair<float>& row, RowStatistics s, float grad, const Writer<float>& to_p,
+                         const Writer<float>& to_q) {
+    Difference<double> centre = kFrom == From::kLogsOfQ ? Difference<double>{s.mean[0], s.mean[1]} : moved(s.gap, s.gap_low, -s.kl);
+    const double rounded = kFrom == From::kLogsOfQ ? 0 : kLinearP || kLinearQ ? 1 + magnitude(s.gap) : magnitude(centre.high);
+    for (int round = 0; round < 3; ++round) {
+        const Balances<float> found = gradient_pass<float, false, kToP, kToQ, kLinearP, kLinearQ, kFrom>(
+            row, s, centre, grad, to_p, to_q, kLinearP, kLinearQ);
+        const double weight_p = kLinearP ? 1 : 1 / s.total[0], weight_q = kLinearQ ? 1 : double(largest_of<float>(found.most));
+        if (any(found.faint)) return false;
+        if (kToP && found.p.largest() < 0.2 * weight_p * rounded) return false;
+        if (kToQ && found.q.largest() < 0.2 * weight_q) return false;
+        const bool p_holds = !kToP || found.p.holds(weight_p), q_holds = !kToQ || found.q.holds(weight_q);
+        if (p_holds && q_holds) return true;
+        if (!p_holds) centre = moved(centre.high, centre.low, found.p.excess());
+        if (!q_holds) move_gap(s, found.q.excess());
+    }
+    return false;
+}
+
 // Two floats hold a centre to 2^-48 of itself. False for a row of floats whose entries are too small for that: it wants double.
 template <class T, bool kHasMask, bool kToP, bool kToQ>
 bool gradient_row(const RowPair<T>& row, RowStatistics s, T grad, const Writer<T>& to_p, const Writer<T>& to_q, bool p_linear,
                   bool q_linear) {
+    if constexpr (sizeof(T) == 4 && !kHasMask) {
+        const bool far_apart = !p_linear && !q_linear && !(s.state & kRefined);
+        if (far_apart && direct_gradient_row<kToP, kToQ, false, false>(row, s, grad, to_p, to_q)) return true;
+    }
     Difference<double> centre = moved(s.gap, s.gap_low, -s.kl);
     for (int round = 0; round < 3; ++round) {
         const Balances<T> found =
@@ -318,27 +350,6 @@ bool gradient_row(const RowPair<T>& row, RowStatistics s, T grad, const Writer<T
         if (!q_holds) move_gap(s, found.q.excess());
     }
     return true;
-}
-
-// A row of which a side holds weights, in float. False where the entries are small beside what they are differences of: log-ratios
-// are off by up to 1e-7, probabilities by 1e-7 of themselves.
-template <bool kToP, bool kToQ, bool kLinearP, bool kLinearQ>
-bool weights_gradient_row(const RowPair<float>& row, RowStatistics s, float grad, const Writer<float>& to_p,
-                          const Writer<float>& to_q) {
-    Difference<double> centre = moved(s.gap, s.gap_low, -s.kl);
-    for (int round = 0; round < 3; ++round) {
-        const Balances<float> found = gradient_pass<float, false, kToP, kToQ, kLinearP, kLinearQ>(
-            row, s, centre, grad, to_p, to_q, kLinearP, kLinearQ);
-        const double weight_p = kLinearP ? 1 : 1 / s.total[0], weight_q = kLinearQ ? 1 : double(largest_of<float>(found.most));
-        if (any(found.faint)) return false;
-        if (kToP && found.p.largest() < 0.2 * weight_p * (1 + magnitude(s.gap))) return false;
-        if (kToQ && found.q.largest() < 0.2 * weight_q) return false;
-        const bool p_holds = !kToP || found.p.holds(weight_p), q_holds = !kToQ || found.q.holds(weight_q);
-        if (p_holds && q_holds) return true;
-        if (!p_holds) centre = moved(centre.high, centre.low, found.p.excess());
-        if (!q_holds) move_gap(s, found.q.excess());
-    }
-    return false;
 }
 
 }  // namespace kullback::KULLBACK_SET

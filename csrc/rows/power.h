@@ -139,35 +139,6 @@ inline bool take_direct_power(const RowsCall& call, double value, double error, 
     return true;
 }
 
-// The same for the orders 2 and 1/2 from the exponentials that a first pass has kept: sum p^2/q and sum sqrt(p q) need no other.
-inline bool kept_power_row(const RowsCall& call, int64_t padded, KeptExponentials<float> kept, RowStatistics& s) {
-    using V = FloatVector;
-    constexpr int kCount = Lanes<float>::kCount;
-    constexpr float kSmallest = Format<float>::kSmallestNormal;
-    const bool squared = call.share == 2;
-    Accumulator<float> total;
-    FloatMask lost{};  // q was rounded to 0 where p was not
-    for (int64_t i = 0; i < padded; i += kGroup<float>) {
-        V sum{};
-#pragma GCC unroll 4
-        for (int64_t k = i; k < i + kGroup<float>; k += kCount) {
-            const V p = load_lanes(kept.p + k), q = load_lanes(kept.q + k);
-            if (squared) {
-                lost |= (q < kSmallest) & (p > 0.0f);
-                sum += p * (p * reciprocal(larger(q, fill(kSmallest))));
-            } else {
-                sum += square_root(p * q);
-            }
-        }
-        total.add(sum);
-    }
-    // Products of two kept exponentials below 1e-38 are 0; beside a sum of 1e-10 a million roots of them are nothing.
-    if (any(lost) || !(total.total() > 1e-10)) return false;
-    const double scale = squared ? s.total[1] / (s.total[0] * s.total[0]) : 1 / std::sqrt(s.total[0] * s.total[1]);
-    // Every exponential is off by 1e-7: p^2/q by three times that, a root by as much.
-    return take_direct_power(call, std::log(total.total() * scale), squared ? 3e-7 : 1.5e-7, s);
-}
-
 // L as the logarithm of sum p e^(g v), for rows of floats that are far apart: one exponential a class where those of p are kept. Below
 // alpha = 1/2 the sides change places.
 template <bool kKept>
@@ -228,6 +199,14 @@ inline bool power_row_directly(const RowPair<float>& row, const RowsCall& call, 
     DirectPower<false> power(call, s);
     row.each_block<false>([&](const float* a, const float* b, int64_t count, int64_t) { power.add(a, b, rounded_up<float>(count)); });
     return power.finish(call, s);
+}
+
+// L of the orders 2 and 1/2 from the sum of powers that a first pass has found (strip.h). Every exponential is off by 1e-7: p^2/q by three
+// times that, a root by as much. Products of two exponentials below 1e-38 are 0; beside a sum of 1e-10 a million roots of them are
+// nothing.
+inline bool take_power_of_first_pass(const RowsCall& call, double sum, RowStatistics& s) {
+    const bool in_range = sum > 1e-10 && sum < 1e30;
+    return in_range && DirectPower<false>::may_do(call, s) && take_direct_power(call, std::log(sum), call.share == 2 ? 3e-7 : 1.5e-7, s);
 }
 
 // The gradients for the orders 2 and 1/2 of a row of floats whose sides are far apart: r is p^2/q or sqrt(p q), by e^L. False where

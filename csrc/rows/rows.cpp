@@ -296,10 +296,7 @@ void measure_kept_rows(const RowsCall& call, Strip<float>& strip, int64_t count,
             return sum.finish(call, of[i]);
         };
         if (is_power(call)) {
-            if (!DirectPower<true>::may_do(call, of[i])) continue;
-            const bool needs_no_power = call.share == 2 || call.share == 0.5;
-            done[i] = needs_no_power ? kept_power_row(call, strip.padded(), strip.kept(i), of[i])
-                                     : add_to(DirectPower<true>(call, of[i]));
+            done[i] = DirectPower<true>::may_do(call, of[i]) && add_to(DirectPower<true>(call, of[i]));
         } else if (call.statistics != nullptr) {
             done[i] = DirectSymmetric<false, true>::may_do(of[i]) &&
                       measure_variation_directly(strip.padded(), strip.kept(i), of[i]);
@@ -328,6 +325,10 @@ bool try_entropy(const RowsCall& call, const RowStart& start, RowStatistics& s) 
 
 void measure_entropy(const RowsCall& call, int64_t row, RowStatistics& s) {
     const RowStart start = start_of(call, row);
+    if (!call.wide && !has_weights(call) && call.function == int64_t(RowFunction::kCrossEntropy)) {
+        const RowPair<float> pair(call, start.p, start.q, s.shift);
+        if (is_one_sided(call) ? sum_entropy_directly<true>(pair, call, s) : sum_entropy_directly<false>(pair, call, s)) return;
+    }
     const bool narrow = call.wide      ? false
                         : has_weights(call) ? with_weights(call, [&](auto linear_p, auto linear_q) {
                               return try_entropy<float, linear_p, linear_q>(call, start, s);
@@ -440,6 +441,11 @@ int64_t forward_in_strips(const RowsCall& call, int64_t begin, int64_t end) {
         if constexpr (kExtra == Extra::kReverse) {
             for (int64_t i = 0; i < count; ++i) mixed[i] = take_direct_jeffreys(strip.jeffreys(i), found[i]);
         }
+        if constexpr (kExtra == Extra::kSquares || kExtra == Extra::kRoots) {
+            for (int64_t i = 0; i < count; ++i) {
+                mixed[i] = take_power_of_first_pass(call, kExtra == Extra::kSquares ? strip.squares(i) : strip.roots(i), found[i]);
+            }
+        }
         for (int64_t i = 0; i < count; ++i) {
             if (!mixed[i]) measure_follower(call, first + i, found[i]);
             reported |= deliver(call, first + i, found[i], strip.plain(i));
@@ -454,6 +460,8 @@ int64_t forward(const RowsCall& call, int64_t begin, int64_t end) {
         const bool keep = follows_kl(call) && (call.statistics == nullptr || is_variation(call) || is_power(call));
         if (!call.wide && Strip<float>::fits(call.classes)) {
             if (is_jeffreys(call)) return forward_in_strips<float, Extra::kReverse>(call, begin, end);
+            if (is_power(call) && call.share == 2) return forward_in_strips<float, Extra::kSquares>(call, begin, end);
+            if (is_power(call) && call.share == 0.5) return forward_in_strips<float, Extra::kRoots>(call, begin, end);
             return keep ? forward_in_strips<float, Extra::kExponentials>(call, begin, end)
                         : forward_in_strips<float, Extra::kNothing>(call, begin, end);
         }
@@ -515,9 +523,12 @@ void write_row(const RowsCall& call, int64_t row, const RowStatistics& s, double
 void write_entropy(const RowsCall& call, int64_t row, const RowStatistics& s, double grad) {
     const RowStart start = start_of(call, row);
     if (!call.wide && !has_weights(call) && !(s.state & kDouble)) {
-        entropy_gradient_row(RowPair<float>(call, start.p, start.q, s.shift), call, s, float(grad), Writer<float>(call, 0, row));
+        const RowPair<float> pair(call, start.p, start.q, s.shift);
+        const Writer<float> to_p(call, 0, row);
+        if (s.state & kMasked) entropy_gradient_row<float, true>(pair, call, s, float(grad), to_p);
+        else entropy_gradient_row<float, false>(pair, call, s, float(grad), to_p);
     } else {
-        entropy_gradient_row(RowPair<double>(call, start.p, start.q, s.shift), call, s, grad, Writer<double>(call, 0, row));
+        entropy_gradient_row<double, true>(RowPair<double>(call, start.p, start.q, s.shift), call, s, grad, Writer<double>(call, 0, row));
     }
 }
 
@@ -529,60 +540,73 @@ bool write_from_weights(const RowsCall& call, int64_t row, const RowStatistics& 
     const RowPair<float> pair(call, start.p, start.q, s.shift, Weights::kAsTheyAre);
     const Writer<float> to_p(call, 0, row), to_q(call, 1, row);
     return with_weights(call, [&](auto linear_p, auto linear_q) {
-        if (!to_q.wanted()) return weights_gradient_row<true, false, linear_p, linear_q>(pair, s, grad, to_p, to_q);
-        if (!to_p.wanted()) return weights_gradient_row<false, true, linear_p, linear_q>(pair, s, grad, to_p, to_q);
-        return weights_gradient_row<true, true, linear_p, linear_q>(pair, s, grad, to_p, to_q);
+        if (!to_q.wanted()) return direct_gradient_row<true, false, linear_p, linear_q>(pair, s, grad, to_p, to_q);
+        if (!to_p.wanted()) return direct_gradient_row<false, true, linear_p, linear_q>(pair, s, grad, to_p, to_q);
+        return direct_gradient_row<true, true, linear_p, linear_q>(pair, s, grad, to_p, to_q);
     });
 }
 
-int64_t backward_rows(const RowsCall& call, int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-        RowStatistics s = call.statistics[row];
-        const int64_t at = row * call.grad_stride;
-        double grad = call.result_wide ? static_cast<const double*>(call.grad)[at] : static_cast<const float*>(call.grad)[at];
-        grad *= outer_slope(call, s.value);
-        const bool infinite = ((s.state & kInfinite) && !is_mixture(call)) || outer_value(call, s.value) == kInfinity<double>;
-        // Where nothing differs, total variation has its minimum and a kink.
-        const bool nothing = infinite || (s.state & kAbsent) || grad == 0 || (is_variation(call) && s.value == 0);
-        if (nothing || (s.state & kUndefined)) {
-            for (int side = 0; side < 2; ++side) {
-                const Writer<double> to(call, side, row);
-                if (!to.wanted()) continue;
-                if (nothing) to.fill_zeros(call.classes);
-                else to.fill_nan(call.classes);
-            }
-            continue;
+void backward_row(const RowsCall& call, int64_t row) {
+    RowStatistics s = call.statistics[row];
+    const int64_t at = row * call.grad_stride;
+    double grad = call.result_wide ? static_cast<const double*>(call.grad)[at] : static_cast<const float*>(call.grad)[at];
+    grad *= outer_slope(call, s.value);
+    const bool infinite = ((s.state & kInfinite) && !is_mixture(call)) || outer_value(call, s.value) == kInfinity<double>;
+    // Where nothing differs, total variation has its minimum and a kink.
+    const bool nothing = infinite || (s.state & kAbsent) || grad == 0 || (is_variation(call) && s.value == 0);
+    if (nothing || (s.state & kUndefined)) {
+        for (int side = 0; side < 2; ++side) {
+            const Writer<double> to(call, side, row);
+            if (!to.wanted()) continue;
+            if (nothing) to.fill_zeros(call.classes);
+            else to.fill_nan(call.classes);
         }
-        if (is_entropy(call)) {
-            write_entropy(call, row, s, grad);
-            continue;
-        }
-        if (is_generalized(call)) {
-            write_generalized(call, row, s, grad);
-            continue;
-        }
-        if (!call.wide && has_weights(call)) {
-            if (write_from_weights(call, row, s, float(grad))) continue;
-            if (!(s.state & kDouble)) measure_in_double(call, start_of(call, row), s, false);
-        }
-        if (s.state & kDouble) {
-            if (s.state & kMasked) write_row<double, true>(call, row, s, grad);
-            else write_row<double, false>(call, row, s, grad);
-        } else {
-            if (s.state & kMasked) write_row<float, true>(call, row, s, grad);
-            else write_row<float, false>(call, row, s, grad);
-        }
+        return;
     }
-    return 0;
+    if (is_entropy(call)) {
+        write_entropy(call, row, s, grad);
+        return;
+    }
+    if (is_generalized(call)) {
+        write_generalized(call, row, s, grad);
+        return;
+    }
+    if (!call.wide && has_weights(call)) {
+        if (write_from_weights(call, row, s, float(grad))) return;
+        if (!(s.state & kDouble)) measure_in_double(call, start_of(call, row), s, false);
+    }
+    if (s.state & kDouble) {
+        if (s.state & kMasked) write_row<double, true>(call, row, s, grad);
+        else write_row<double, false>(call, row, s, grad);
+    } else {
+        if (s.state & kMasked) write_row<float, true>(call, row, s, grad);
+        else write_row<float, false>(call, row, s, grad);
+    }
 }
 
+// Both gradients of a cross-entropy in one pass; false where that is not accurate.
+bool write_cross_entropy(const RowsCall& call, int64_t row) {
+    const RowStatistics& s = call.statistics[row];
+    if (call.wide || has_weights(call) || s.state != kClean) return false;
+    const RowStart start = start_of(call, row);
+    return direct_gradient_row<true, true, false, false, From::kLogsOfQ>(
+        RowPair<float>(call, start.p, start.q, s.shift), s, static_cast<const float*>(call.grad)[row * call.grad_stride],
+        Writer<float>(call, 0, row), Writer<float>(call, 1, row));
+}
+
+// The derivative of a cross-entropy with respect to q is that of KL(p || q).
 int64_t backward(const RowsCall& call, int64_t begin, int64_t end) {
-    if (!is_entropy(call)) return backward_rows(call, begin, end);
-    RowsCall part = call;
-    part.gradient[1] = nullptr;
-    if (call.gradient[0] != nullptr) backward_rows(part, begin, end);
-    part.gradient[0] = nullptr, part.gradient[1] = call.gradient[1], part.function = int64_t(RowFunction::kKl);
-    if (call.gradient[1] != nullptr) backward_rows(part, begin, end);
+    RowsCall to_p = call, to_q = call;
+    to_p.gradient[1] = nullptr;
+    to_q.gradient[0] = nullptr, to_q.function = int64_t(RowFunction::kKl);
+    for (int64_t row = begin; row < end; ++row) {
+        if (!is_entropy(call)) {
+            backward_row(call, row);
+        } else if (call.gradient[0] == nullptr || call.gradient[1] == nullptr || !write_cross_entropy(call, row)) {
+            if (call.gradient[0] != nullptr) backward_row(to_p, row);
+            if (call.gradient[1] != nullptr) backward_row(to_q, row);
+        }
+    }
     return 0;
 }
 

@@ -66,10 +66,11 @@ class Strip {
             each_part(i, [&](const T* a, const T* b, int64_t part, int64_t at) {
                 const BlockSums<T> more = sum_block<T, false, false, false, kExtra>(a, b, part, scale_p_[i], scale_q_[i],
                                                                                     rows_ * classes_, kept(i, at));
-                found.p.add(more.p), found.q.add(more.q), found.cross.add(more.cross), found.reverse.add(more.reverse);
+                found.p.add(more.p), found.q.add(more.q), found.cross.add(more.cross);
+                if constexpr (is_sum(kExtra)) found.extra.add(more.extra);
             });
             total_p_[i] = found.p.total(), total_q_[i] = found.q.total(), cross_[i] = found.cross.total();
-            if constexpr (kExtra == Extra::kReverse) reverse_[i] = found.reverse.total();
+            if constexpr (is_sum(kExtra)) extra_[i] = found.extra.total();
         }
         // Always eight of them, so that a row has the same digits wherever it stands.
         for (int64_t i = 0; i < count; i += 8) describe(i);
@@ -87,7 +88,10 @@ class Strip {
     bool plain(int64_t i) const { return plain_[i]; }
     double kl(int64_t i) const { return kl_[i]; }
     // E_q u - E_p u = KL(p || q) + KL(q || p), of a pass with Extra::kReverse.
-    double jeffreys(int64_t i) const { return reverse_[i] / total_q_[i] - cross_[i] / total_p_[i]; }
+    double jeffreys(int64_t i) const { return extra_[i] / total_q_[i] - cross_[i] / total_p_[i]; }
+    // sum p^2/q, of a pass with Extra::kSquares, and sum sqrt(p q), of one with Extra::kRoots.
+    double squares(int64_t i) const { return extra_[i] * total_q_[i] / (total_p_[i] * total_p_[i]); }
+    double roots(int64_t i) const { return extra_[i] / std::sqrt(total_p_[i] * total_q_[i]); }
 
     int64_t padded() const { return padded_; }
     KeptExponentials<T> kept(int64_t i, int64_t at = 0) { return {kept_p_ + i * padded_ + at, kept_q_ + i * padded_ + at}; }
@@ -129,7 +133,7 @@ class Strip {
     Reader<T> p_, q_;
     const T *a_[kRows], *b_[kRows];
     T top_p_[kRows] = {}, top_q_[kRows] = {}, scale_p_[kRows], scale_q_[kRows];
-    double total_p_[kRows] = {}, total_q_[kRows] = {}, cross_[kRows] = {}, reverse_[kRows] = {};
+    double total_p_[kRows] = {}, total_q_[kRows] = {}, cross_[kRows] = {}, extra_[kRows] = {};
     double gap_[kRows], gap_low_[kRows], kl_[kRows];
     bool plain_[kRows];
     alignas(64) T buffer_p_[kMost + kGroup<T>], buffer_q_[kMost + kGroup<T>];

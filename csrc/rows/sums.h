@@ -41,9 +41,10 @@ template <class T>
 inline constexpr int64_t kAhead = 2 * kBlock * int64_t(sizeof(float)) / int64_t(sizeof(T));
 
 // Brings a group of a later block, or of a later row, closer while this one is computed: the search for the maximum that
-// comes first would otherwise wait for memory, and the exponentials after it leave memory idle.
+// comes first would otherwise wait for memory, and the exponentials after it leave memory idle. Always inlined: to GCC a function that
+// only prefetches does nothing, and calls of it are removed.
 template <class T>
-inline void prefetch_group(const T* group) {
+[[gnu::always_inline]] inline void prefetch_group(const T* group) {
 #pragma GCC unroll 4
     for (int64_t byte = 0; byte < kGroup<T> * int64_t(sizeof(T)); byte += 64) {
         __builtin_prefetch(reinterpret_cast<const char*>(group) + byte);
@@ -89,7 +90,8 @@ inline Vector<T> log_weight_ratio(Vector<T> x, Vector<T> y) {
 }
 
 // What else the first pass finds, for the function that follows KL.
-enum class Extra { kNothing, kExponentials, kReverse };
+enum class Extra { kNothing, kExponentials, kReverse, kSquares, kRoots };
+constexpr bool is_sum(Extra extra) { return extra != Extra::kNothing && extra != Extra::kExponentials; }
 
 // Where the exponentials of a row are left for a second pass.
 template <class T>
@@ -100,7 +102,10 @@ struct KeptExponentials {
 // What is found in a block whose scales are known.
 template <class T>
 struct BlockSums {
-    Accumulator<T> p, q, cross, reverse;  // reverse: sum e^b (b - a) / 2^scale_q
+    Accumulator<T> p, q, cross;
+    // sum e^b (b - a) / 2^scale_q for kReverse, sum e^(2a - b) / 2^(2 scale_p - scale_q) for kSquares, which is no number where e^b is too
+    // small for that, and sum e^((a + b)/2) / 2^((scale_p + scale_q)/2) for kRoots.
+    Accumulator<T> extra;
     Mask<T> leaks, broken;
 };
 
@@ -114,10 +119,10 @@ template <class T, bool kHasMask, bool kLinearP = false, bool kLinearQ = false, 
     constexpr int kCount = Lanes<T>::kCount;
     constexpr T kSmallest = Format<T>::kSmallestNormal, kNoWeight = -kInfinity<T>;
     const V scale_p = fill(power_p), scale_q = fill(power_q);
-    Accumulator<T> block_p, block_q, block_cross, block_reverse;
+    Accumulator<T> block_p, block_q, block_cross, block_extra;
     M leaks{}, broken{};
     for (int64_t i = 0; i < padded; i += kGroup<T>) {
-        V sum_p{}, sum_q{}, sum_cross{}, sum_reverse{};
+        V sum_p{}, sum_q{}, sum_cross{}, sum_extra{};
         prefetch_group(a + i + ahead), prefetch_group(b + i + ahead);
 #pragma GCC unroll 4
         for (int j = 0; j < 4; ++j) {
@@ -141,12 +146,17 @@ template <class T, bool kHasMask, bool kLinearP = false, bool kLinearQ = false, 
             }
             if constexpr (kExtra == Extra::kExponentials) store_lanes(e_p, kept.p + i + j * kCount), store_lanes(e_q, kept.q + i + j * kCount);
             sum_p += e_p, sum_q += e_q, sum_cross += e_p * u;
-            if constexpr (kExtra == Extra::kReverse) sum_reverse += e_q * u;
+            if constexpr (kExtra == Extra::kReverse) sum_extra += e_q * u;
+            if constexpr (kExtra == Extra::kSquares) {
+                const V over_q = e_q < kSmallest ? fill(kNaN<T>) : reciprocal(e_q);
+                sum_extra += e_p > T(0) ? e_p * (e_p * over_q) : V{};
+            }
+            if constexpr (kExtra == Extra::kRoots) sum_extra += square_root(e_p * e_q);
         }
         block_p.add(sum_p), block_q.add(sum_q), block_cross.add(sum_cross);
-        if constexpr (kExtra == Extra::kReverse) block_reverse.add(sum_reverse);
+        if constexpr (is_sum(kExtra)) block_extra.add(sum_extra);
     }
-    return {block_p, block_q, block_cross, block_reverse, leaks, broken};
+    return {block_p, block_q, block_cross, block_extra, leaks, broken};
 }
 
 template <class T, bool kHasMask, bool kLinearP = false, bool kLinearQ = false>

@@ -306,32 +306,30 @@ inline bool measure_variation_directly(int64_t padded, KeptExponentials<float> k
     return true;
 }
 
-template <class T, bool kHasMask, bool kToP, bool kToQ>
-void variation_gradient_row(const RowPair<T>& row, const RowsCall& call, const RowStatistics& s, double grad, const Writer<T>& to_p,
-                            const Writer<T>& to_q) {
+// kDirectly: the row was measured directly and has no tie and no sign that rounding could turn.
+template <class T, bool kHasMask, bool kToP, bool kToQ, bool kDirectly>
+void write_variation_gradients(const RowPair<T>& row, const RowsCall& call, const RowStatistics& s, double grad,
+                               const Writer<T>& to_p, const Writer<T>& to_q) {
     using V = Vector<T>;
-    using M = Mask<T>;
     const Normalised<T> is(s);
     const bool p_linear = call.sides[0].linear != 0, q_linear = call.sides[1].linear != 0;
     const T per_p = p_linear ? one_over_sum<T>(s, 0) : T(1), per_q = q_linear ? one_over_sum<T>(s, 1) : T(1);
     const T tie = T(kTie * s.kl), tie_of_equals = p_linear && q_linear ? T(kTieOfEqualWeights * s.kl) : tie;
     const T near_p = std::signbit(s.mean[0]) ? T(1) : T(-1), near_q = std::signbit(s.mean[1]) ? T(1) : T(-1);
     const T mean_p = T(s.mean[0]), mean_q = T(s.mean[1]);
-    // A row that was measured directly has no tie and no sign that rounding could turn.
-    const bool directly = sizeof(T) == 4 && !kHasMask && s.kl == 0;
     const Balances<T> found = write_gradients<T, kHasMask, kToP, kToQ>(row, T(0.5 * grad), to_p, to_q, [&](V x, V y, V missing) {
         Entries<T> to;
-        V sign;
-        if (directly) sign = is.q(y) > is.p(x) ? fill(T(-1)) : fill(T(1));
+        V p = is.p(x), q = is.q(y), sign;
+        if constexpr (kDirectly) sign = q > p ? fill(T(-1)) : fill(T(1));
         else sign = sign_of_change<T, kHasMask>(x, y, is.log_ratio(x, y, missing), tie, tie_of_equals);
         if constexpr (kToP) {
-            V p = is.p(x), less = (sign - near_p) - mean_p;
+            V less = (sign - near_p) - mean_p;
             if constexpr (kHasMask) p = x > -kInfinity<T> ? p : V{};
             const V g = p * less;
             to.p = {g, g, p_linear ? less * per_p : g, p > T(0.5) ? V{} : g};
         }
         if constexpr (kToQ) {
-            V q = is.q(y), less = mean_q - (sign - near_q);
+            V less = mean_q - (sign - near_q);
             if constexpr (kHasMask) q = y > -kInfinity<T> ? q : V{};
             const V g = q * less;
             to.q = {g, g, q_linear ? less * per_q : g, q > T(0.5) ? V{} : g};
@@ -341,6 +339,15 @@ void variation_gradient_row(const RowPair<T>& row, const RowsCall& call, const R
     if constexpr (kClosed<T>) {
         close_row<T, kHasMask, kToP, kToQ, true>(row, s, found, T(0.5 * grad), to_p, to_q, p_linear, q_linear, T(1), T(1));
     }
+}
+
+template <class T, bool kHasMask, bool kToP, bool kToQ>
+void variation_gradient_row(const RowPair<T>& row, const RowsCall& call, const RowStatistics& s, double grad, const Writer<T>& to_p,
+                            const Writer<T>& to_q) {
+    if constexpr (sizeof(T) == 4 && !kHasMask) {
+        if (s.kl == 0) return write_variation_gradients<T, kHasMask, kToP, kToQ, true>(row, call, s, grad, to_p, to_q);
+    }
+    write_variation_gradients<T, kHasMask, kToP, kToQ, false>(row, call, s, grad, to_p, to_q);
 }
 
 }  // namespace kullback::KULLBACK_SET
