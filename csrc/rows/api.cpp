@@ -59,7 +59,6 @@ KULLBACK_API int64_t kullback_rows_backward(const RowsCall* call) {
     if (call->rows == 0) return 0;
     if (call->statistics == nullptr || call->grad == nullptr || is_measures(*call)) return -1;
     if (call->gradient[0] == nullptr && call->gradient[1] == nullptr) return -1;
-    if (is_one_sided(*call) && call->gradient[1] != nullptr) return -1;
     for (int i = 0; i < 2; ++i) {
         const int64_t bytes = call->rows * call->classes * kElementSize[call->sides[i].dtype];
         if (call->gradient[i] != nullptr && bytes >= kHugeFrom) advise_huge_pages(call->gradient[i], size_t(bytes));

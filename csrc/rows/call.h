@@ -9,7 +9,7 @@ namespace kullback {
 enum class RowFunction : int64_t {
     kKl = 0,       // KL(p || q)
     kMixture = 1,  // A KL(p || m) + B KL(q || m), m = share p + (1 - share) q, 0 < share < 1
-    kCrossEntropy = 2,  // -sum p log q; with the same side twice the entropy, which has one gradient, to p
+    kCrossEntropy = 2,  // -sum p log q; with the same side twice the entropy, whose derivative to q is 0
     kLogSum = 3,        // the log of the sum of the weights of p; q is the same side
     kPower = 4,         // L = log sum p^share q^(1 - share), 0 < share != 1
     kJeffreys = 5,      // KL(p || q) + KL(q || p)
@@ -94,7 +94,17 @@ inline bool is_generalized(const RowsCall& call) { return call.function == int64
 inline bool is_measures(const RowsCall& call) { return call.function == int64_t(RowFunction::kMeasures); }
 // A function that follows from the log-ratios that KL(p || q) is found with.
 inline bool follows_kl(const RowsCall& call) { return is_mixture(call) || is_power(call) || is_jeffreys(call) || is_variation(call) || is_measures(call); }
-inline bool is_one_sided(const RowsCall& call) { return is_entropy(call) && call.data[0] == call.data[1]; }
+
+// Whether both sides are one: the same numbers in the same order with the same meaning.
+inline bool is_one_sided(const RowsCall& call) {
+    if (!is_entropy(call) || call.data[0] != call.data[1]) return false;
+    const RowsSide &p = call.sides[0], &q = call.sides[1];
+    for (int64_t d = 1; call.layout != nullptr && d <= call.layout[0]; ++d) {
+        if (call.layout[call.layout[0] + d] != call.layout[2 * call.layout[0] + d]) return false;
+    }
+    return p.row_stride == q.row_stride && p.class_stride == q.class_stride && p.dtype == q.dtype && p.linear == q.linear &&
+           p.smoothing == q.smoothing;
+}
 
 // Rows [begin, end). The forward pass returns 1 for a row of p, 2 for a row of q that may break the rules of its view, added
 // up.

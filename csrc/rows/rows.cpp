@@ -599,12 +599,15 @@ int64_t backward(const RowsCall& call, int64_t begin, int64_t end) {
     RowsCall to_p = call, to_q = call;
     to_p.gradient[1] = nullptr;
     to_q.gradient[0] = nullptr, to_q.function = int64_t(RowFunction::kKl);
+    const bool same = is_one_sided(call);
     for (int64_t row = begin; row < end; ++row) {
         if (!is_entropy(call)) {
             backward_row(call, row);
-        } else if (call.gradient[0] == nullptr || call.gradient[1] == nullptr || !write_cross_entropy(call, row)) {
+        } else if (same || call.gradient[0] == nullptr || call.gradient[1] == nullptr || !write_cross_entropy(call, row)) {
             if (call.gradient[0] != nullptr) backward_row(to_p, row);
-            if (call.gradient[1] != nullptr) backward_row(to_q, row);
+            if (call.gradient[1] == nullptr) continue;
+            if (same) Writer<double>(call, 1, row).fill_zeros(call.classes);
+            else backward_row(to_q, row);
         }
     }
     return 0;

@@ -53,6 +53,22 @@ def test_entropy_of_a_near_certain_row_keeps_its_digits():
     assert kb.entropy(kb.Probs(torch.tensor([1.0, 0.0]))) == 0
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, FLOAT64])
+def test_cross_entropy_of_sides_in_the_same_memory(dtype):
+    rows = torch.rand(60, 60, dtype=dtype, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    rtol = 1e-13 if dtype is FLOAT64 else 1e-5
+    pairs = kb.cross_entropy(kb.Logits(rows.unsqueeze(1)), kb.Logits(rows.unsqueeze(0)))
+    torch.testing.assert_close(pairs, -(rows.softmax(-1) @ rows.log_softmax(-1).T), rtol=rtol, atol=0)
+    turned = kb.cross_entropy(kb.Logits(rows, dim=0), kb.Logits(rows, dim=1))
+    torch.testing.assert_close(turned, -(rows.softmax(0).T * rows.log_softmax(1)).sum(-1), rtol=rtol, atol=0)
+    mixed = kb.cross_entropy(kb.Counts(rows), kb.Logits(rows))
+    parts = rows / rows.sum(-1, keepdim=True) * rows.log_softmax(-1)
+    torch.testing.assert_close(mixed, -parts.sum(-1), rtol=rtol, atol=0)
+    same = kb.cross_entropy(kb.Logits(rows), kb.Logits(rows)).sum()
+    entropy = kb.entropy(kb.Logits(rows)).sum()
+    assert torch.equal(torch.autograd.grad(same, rows)[0], torch.autograd.grad(entropy, rows)[0])
+
+
 @pytest.mark.parametrize(("view_p", "view_q"), MIXES)
 def test_cross_entropy(view_p, view_q):
     x, y = numbers(view_p, 1).requires_grad_(), numbers(view_q, 2).requires_grad_()
