@@ -59,6 +59,23 @@ def test_nothing_that_must_not_be_committed():
         assert path == Path(__file__) or not machine_path.search(text), path
 
 
+# What a reader would make, or what a program writes.
+EXAMPLES_OF_NAMES = {
+    "tests/golden/pairs/Beta_Weibull.json",
+    "src/kullback/densities/families/x.py",
+    "src/kullback/api/x.py",
+}
+
+
+@in_repository
+def test_files_that_pages_name_are_there():
+    names = ["/" + path.relative_to(ROOT).as_posix() for path in tracked_files()]
+    for page in (path for path in tracked_files() if path.suffix == ".md"):
+        for name in re.findall(r"`((?:[\w.-]+/)+[\w.-]+\.(?:py|md|json|cpp|h))`", page.read_text(encoding="utf-8")):
+            if name not in EXAMPLES_OF_NAMES:
+                assert any(known.endswith("/" + name) for known in names), f"{page.name} names {name}"
+
+
 @in_repository
 def test_no_source_file_holds_more_than_one_concept_can_need():
     long = {
