@@ -127,3 +127,16 @@ def test_a_registered_density() -> None:
         kb.register_density(d.Normal, "loc", "scale")
     with pytest.raises(kb.InputTypeError, match="distribution class"):
         kb.register_density(3, "loc")  # type: ignore[arg-type]
+
+
+class InATuple(Hidden):
+    """A class that keeps its batch shape as a plain tuple, as some of Pyro's do."""
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        return (3,)  # type: ignore[return-value]
+
+
+def test_a_batch_shape_that_is_a_plain_tuple() -> None:
+    p, q = d.Normal(t(0.0, 1.0, 2.0), t(1.0)), d.Normal(t(1.0), t(2.0))
+    torch.testing.assert_close(kb.kl(InATuple(p), InATuple(q)), kb.kl(p, q), rtol=1e-8, atol=0)

@@ -80,6 +80,53 @@ def test_an_infinite_scale(kind):
     assert kb.kl_with_error(p, q).value[0] == math.inf
 
 
+@pytest.mark.parametrize("kind", [d.Normal, d.Laplace, d.Gumbel])
+def test_an_infinite_scale_under_vmap(kind):
+    loc, scale = torch.zeros(3, dtype=torch.float64), torch.tensor([1.0, math.inf, 2.0], dtype=torch.float64)
+
+    def as_p(loc, scale):
+        return kb.kl(kind(loc, scale), kind(loc.new_tensor(0.3), loc.new_tensor(1.2)))
+
+    def as_q(loc, scale):
+        return kb.kl(kind(loc.new_tensor(0.3), loc.new_tensor(1.2)), kind(loc, scale))
+
+    def as_both(loc, scale):
+        return kb.kl(kind(loc, scale), kind(loc, scale))
+
+    for function in (as_p, as_q, as_both):
+        value = torch.vmap(function)(loc, scale)
+        assert value[1] == (0 if function is as_both else math.inf)
+        alone = torch.stack([function(loc[0], one) for one in scale[::2]])
+        torch.testing.assert_close(value[::2], alone, rtol=1e-8, atol=0)
+        slopes = torch.vmap(torch.func.grad(function, argnums=(0, 1)))(loc, scale)
+        for index, slope in enumerate(slopes):
+            assert slope[1] == 0
+            one = torch.func.grad(function, argnums=index)(loc[2], scale[2])
+            torch.testing.assert_close(slope[2], one, rtol=1e-8, atol=0)
+
+
+NO_DENSITY = {
+    "FisherSnedecor": (d.FisherSnedecor(math.inf, 4.0), d.Normal(0.0, 1.0)),
+    "VonMises": (d.VonMises(math.inf, 1.0), d.Normal(0.0, 1.0)),
+    "Cauchy": (d.Normal(0.0, 1.0), d.Cauchy(math.inf, 1.0)),
+    "Beta": (d.ContinuousBernoulli(0.3), d.Beta(math.inf, 2.0)),
+    "Pareto": (d.Exponential(1.0), d.Pareto(1.0, math.inf)),
+}
+
+
+@pytest.mark.parametrize(("p", "q"), NO_DENSITY.values(), ids=NO_DENSITY)
+def test_an_integral_with_an_infinite_parameter_is_infinite(p, q):
+    assert kb.kl(p, q) == math.inf
+
+
+def test_an_infinite_value_has_no_gradient_however_small_the_parameter():
+    scale, shape = (torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in (1.2, 2e-308))
+    for q in (d.Weibull(scale, shape), d.Kumaraswamy(shape, scale)):
+        value = kb.kl(d.Normal(0.0, 1.0), q)
+        assert value == math.inf
+        assert torch.autograd.grad(value, (scale, shape)) == (0.0, 0.0)
+
+
 RARE = {
     "Bernoulli": d.Bernoulli(logits=torch.tensor(-800.0)),
     "Binomial": d.Binomial(3, logits=torch.tensor(-800.0)),

@@ -34,7 +34,15 @@ def test_readme_has_exactly_two_set_up_commands_and_ci_runs_both():
     commands = re.findall(r"^pip install uv && uv run .+$", read("README.md"), re.MULTILINE)
     assert len(commands) == 2
     assert commands[1] == "pip install uv && uv run --group test pytest -n auto"
-    assert set(commands) <= set(read(".ci/run").splitlines())
+    assert {f"({command})" for command in commands} <= set(read(".ci/run").splitlines())
+
+
+@in_repository
+def test_python_in_the_documentation_is_executed():
+    pages = {"lint.md", "parallel.md"}  # a comment that silences a line, ranks of a process group
+    for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        blocks = re.findall(r"```(?:python|py)\n(.*?)```", path.read_text("utf-8"), re.DOTALL)
+        assert path.name in pages or all(">>> " in block for block in blocks), path
 
 
 @in_repository

@@ -16,6 +16,10 @@ class Output:
     logits = X
 
 
+def nested():
+    return torch.nested.nested_tensor([X[0], X[1, :2]])
+
+
 def row(*numbers, dtype=torch.float32):
     return torch.tensor([[0.2, 0.3, 0.5], list(numbers)], dtype=dtype)
 
@@ -48,6 +52,19 @@ TYPE_ERRORS |= {
     "sparse logits": (lambda: kb.Logits(X.to_sparse()), "are zeros, not -inf"),
     "mkldnn": (lambda: kb.Logits(X.to_mkldnn()), "Logits(x.to_dense())"),
     "nested": (lambda: kb.Logits(torch.nested.nested_tensor([X[0], X[1]])), "a nested tensor"),
+    "bare nested": (lambda: kb.kl(nested(), nested()), "rows of several lengths (nested)"),
+    "a nested tensor and a distribution": (
+        lambda: kb.kl_divergence(nested(), torch.distributions.Normal(0.0, 1.0)),
+        "rows of several lengths (nested)",
+    ),
+    "estimated from nested tensors": (lambda: kb.estimate_kl(nested(), nested()), "rows of several lengths (nested)"),
+    "fitted to a nested tensor": (lambda: kb.project(nested(), torch.distributions.Normal), "(nested)"),
+    "nested samples": (lambda: kb.Samples(nested()), "Samples(torch.cat(x.unbind()))"),
+    "sparse samples": (lambda: kb.Samples(X.to_sparse()), "Samples(x.to_dense())"),
+    "samples without data": (lambda: kb.estimate_kl(kb.Samples(X.to("meta")), kb.Samples(X)), "a tensor on meta"),
+    "a dimension by name": (lambda: kb.Logits(X, dim="classes"), "dim='classes'"),
+    "no dimension": (lambda: kb.Logits(X, dim=None), "Logits(x, dim=1)"),
+    "smoothing by name": (lambda: kb.Counts(X, smoothing="laplace"), "smoothing='laplace'"),
 }
 VALUE_ERRORS = {
     "sum": (lambda: kb.kl(kb.Probs(row(0.2, 0.2, 0.2)), GOOD), "p[1] does not sum to 1"),

@@ -33,6 +33,11 @@ def joint_shape(*shapes: torch.Size) -> torch.Size:
     return torch.Size(joint)
 
 
+def written_shape(tensor: Tensor) -> str:
+    """What an error says of a tensor's shape; a nested tensor has none."""
+    return "with rows of several lengths (nested)" if tensor.is_nested else f"of shape {tuple(tensor.shape)}"
+
+
 def classes_last(tensor: Tensor, dim: int, name: str) -> Tensor:
     """A view of a tensor whose last dimension holds the classes."""
     if tensor.dim() == 0:

@@ -19,6 +19,7 @@ def read(distribution: Distribution, shape: torch.Size) -> Reading | None:
     """The parameters of an object for a batch shape and how to make a density of them; None if it has none."""
     if distribution.event_shape:
         return None
+    shape = torch.Size(shape)  # a class of others may hold a plain tuple
     found = read_family(distribution, shape)
     if found is None and (type(distribution) is MixtureSameFamily or isinstance(distribution, Mixture)):
         return read_mixture(distribution, shape, read)

@@ -17,10 +17,12 @@ from kullback.densities.reading import read
 from kullback.densities.registry import Reading
 from kullback.densities.tails import diverges
 from kullback.divergences.expectations import check_normalised, over_components
-from kullback.divergences.some_elements import at_some, constant, ends, where_not
+from kullback.divergences.some_elements import at_some, constant, ends, equal_parameters, where_not
 from kullback.integrate.problem import Integrand, Sample
 from kullback.kernels.levels import is_traced
 
+# The square of less underflows in float64.
+_TINY = 1e-150
 # A value beyond this is infinite for every purpose, and one beyond the other has no error estimate.
 _INFINITE, _UNSURE = 1e250, 1e150
 _ENDLESS = 1e30
@@ -79,10 +81,33 @@ def integral(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
     assert second is not None
     for side in (first, second):
         check_normalised(side)
+    first, second = (side.mapped(_constant_where_tiny) for side in (first, second))
     densities = _fixed(first, second)
-    infinite, has_all_mass = _infinite(*densities), _has_all_mass(*densities)
-    value, error = where_not(infinite, math.inf, first, second, _finite, has_all_mass)
+    without_density, limit = _at_infinity(first, second)
+    extreme, has_all_mass = without_density | _infinite(*densities), _has_all_mass(*densities)
+    limit = torch.where(without_density, limit, math.inf)
+    value, error = where_not(extreme, limit, first, second, _finite, has_all_mass)
     return value.reshape(shape), error.reshape(shape)
+
+
+def _constant_where_tiny(parameter: Tensor) -> Tensor:
+    """A parameter without derivative where its square is 0 in float64, because derivatives there are 0·∞."""
+    tiny = (parameter.detach().abs() < _TINY) & (parameter.detach() != 0)
+    return torch.where(tiny, parameter.detach(), parameter) if is_traced() or bool(tiny.any()) else parameter
+
+
+@torch.no_grad()
+def _at_infinity(p: Reading, q: Reading) -> tuple[Tensor, Tensor]:
+    """Which elements have an infinite parameter, so that no density is left, and the limit there.
+
+    The limit is 0 for equal parameters and infinity otherwise. Logarithms of probabilities and of weights may be −∞.
+    """
+    infinite = torch.zeros_like(p.parameters[0], dtype=torch.bool)
+    for side in (p, q):
+        for parameter in () if side.searched else side.parameters:
+            size = parameter if side.lattice or side.components else parameter.abs()
+            infinite = infinite | (size == math.inf)
+    return infinite, torch.where(equal_parameters(p, q), 0.0, math.inf)
 
 
 def _finite(p: Reading, q: Reading, has_all_mass: Tensor) -> tuple[Tensor, Tensor]:

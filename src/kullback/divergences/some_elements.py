@@ -15,8 +15,10 @@ ValueAndError = tuple[Tensor, Tensor]
 Formula = Callable[..., ValueAndError]
 
 
-def where_not(extreme: Tensor, most: float, p: Reading, q: Reading, formula: Formula, *masks: Tensor) -> ValueAndError:
-    """The formula's value and error where `extreme` is false, and the number `most`, without gradient, where it is.
+def where_not(
+    extreme: Tensor, most: float | Tensor, p: Reading, q: Reading, formula: Formula, *masks: Tensor
+) -> ValueAndError:
+    """The formula's value and error where `extreme` is false, and `most`, without gradient, where it is.
 
     The formula is called with p, q and the masks, of all elements or of some.
     """
@@ -40,7 +42,7 @@ def at_some(
     return others[0].index_put((rows,), value), others[1].index_put((rows,), error)
 
 
-def constant(number: float, p: Reading, q: Reading) -> ValueAndError:
+def constant(number: float | Tensor, p: Reading, q: Reading) -> ValueAndError:
     """A number for each element that belongs to the graph, with a gradient of 0."""
     value = torch.zeros_like(p.parameters[0])
     for parameter in (*p.parameters, *q.parameters):
@@ -51,12 +53,15 @@ def constant(number: float, p: Reading, q: Reading) -> ValueAndError:
 def snapped(p: Reading, q: Reading, value: Tensor) -> Tensor:
     """The value, not negative, and exactly 0 for equal parameters, with the derivatives it has there."""
     value = torch.where(value < 0, 0.0, value)
-    if not _same_family(p, q):
-        return value
-    equal = torch.ones_like(value, dtype=torch.bool)
-    for own, other in zip(p.parameters, q.parameters, strict=True):
+    return torch.where(equal_parameters(p, q), value - value.detach(), value) if _same_family(p, q) else value
+
+
+def equal_parameters(p: Reading, q: Reading) -> Tensor:
+    """Which elements have the same density on both sides by equal parameters."""
+    equal = torch.full_like(p.parameters[0], _same_family(p, q), dtype=torch.bool)
+    for own, other in zip(p.parameters, q.parameters, strict=False):
         equal = equal & (own.detach() == other.detach())
-    return torch.where(equal, value - value.detach(), value)
+    return equal
 
 
 def _same_family(p: Reading, q: Reading) -> bool:

@@ -10,6 +10,7 @@ import torch
 from torch.distributions import Distribution
 
 from kullback._core.errors import InputTypeError, InputValueError, explain_problem
+from kullback._core.shapes import written_shape
 from kullback.estimators.chunks import is_chunked, over_chunks
 from kullback.estimators.counts import Table, counts_against_density, counts_kl, counts_of_draws, table_of
 from kullback.estimators.estimate import Estimate
@@ -179,11 +180,11 @@ def _check(name: str, known: tuple[str, ...], options: dict[str, Any], allowed: 
 
 
 def _explain_types(p: object, q: object) -> str:
-    bare = next((name for name, given in (("p", p), ("q", q)) if isinstance(given, torch.Tensor)), None)
+    bare = next(((name, given) for name, given in (("p", p), ("q", q)) if isinstance(given, torch.Tensor)), None)
     if bare is not None:
         return explain_problem(
-            f"{bare} is a bare tensor; estimate_kl() cannot tell draws from counts.",
-            got=f"a tensor of shape {tuple((p if bare == 'p' else q).shape)}",  # type: ignore[attr-defined]
+            f"{bare[0]} is a bare tensor; estimate_kl() cannot tell draws from counts.",
+            got=f"a tensor {written_shape(bare[1])}",
             expected="Samples, Counts or a Distribution",
             instead="estimate_kl(Samples(x), Samples(y)) for draws, Counts for counts per category",
         )

@@ -50,6 +50,10 @@ def seeded(generator: torch.Generator | None) -> np.random.Generator:
 def matrix(samples: Samples, name: str) -> Tensor:
     """The draws as (n, d) in float64; refuses NaN, infinities and fewer than two."""
     tensor = samples.tensor.detach()
+    if tensor.is_meta:
+        raise InputTypeError(
+            explain_problem(f"{name} has no data to estimate from.", got="a tensor on meta", expected="draws")
+        )
     if tensor.is_complex():
         raise InputTypeError(explain_problem(f"{name} has complex draws.", got=repr(samples), expected="real numbers"))
     tensor = tensor.to(device="cpu", dtype=torch.float64)

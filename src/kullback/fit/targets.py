@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.distributions import Categorical, Distribution
 
 from kullback._core.errors import InputTypeError, InputValueError, ShapeError, explain_problem
+from kullback._core.shapes import written_shape
 from kullback.fit.families import Family
 from kullback.fit.nodes import is_discrete, log_weighted_points, pilot_samples
 from kullback.tensors.views import Counts, Logits, LogProbs, Samples, View
@@ -78,7 +79,7 @@ def read_target(target: object, weights: Tensor | None) -> Target:
         raise InputTypeError(
             explain_problem(
                 "project() cannot tell samples from probabilities.",
-                got=f"a bare tensor of shape {tuple(target.shape)}",
+                got=f"a bare tensor {written_shape(target)}",
                 expected="Samples, Counts, Probs, Logits or LogProbs around it",
                 instead="project(Samples(x), family)",
             )

@@ -20,7 +20,7 @@ from kullback._core.errors import (
     ShapeError,
     explain_problem,
 )
-from kullback._core.shapes import joint_shape
+from kullback._core.shapes import joint_shape, written_shape
 from kullback.kernels.levels import is_traced
 from kullback.pairs.registry import Rule, rules, where_defined
 
@@ -102,7 +102,7 @@ def _describe_argument(given: object) -> str:
         return f"the {type(given).__name__} {given!r}"
     if isinstance(given, type):
         return f"the class {given.__name__}, not an object of it"
-    shape = f" of shape {tuple(given.shape)}" if isinstance(given, Tensor) else ""
+    shape = f" {written_shape(given)}" if isinstance(given, Tensor) else ""
     return f"a {type(given).__name__}{shape}"
 
 

@@ -107,14 +107,13 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
 def _closed_form(rule: registry.Rule, p: Distribution, q: Distribution) -> Tensor:
     """The value in working precision. Rounding may leave a tiny negative number where q is next to p."""
     warn_of_other_densities(p, q)
-    value = cast("Tensor", rule.formula(p, q))
+    traced = is_traced()
+    value = _without_nan(rule, p, q) if traced else cast("Tensor", rule.formula(p, q))
     # One look at the least value shows a NaN, too. Only on the CPU: elsewhere it waits for the device.
-    seen = value.is_cpu and not is_traced()
+    seen = value.is_cpu and not traced
     least = value.detach().min().item() if seen and value.numel() else 0.0
     if math.isnan(least):
-        found = replace_unexplained_nan(functools.partial(_value_and_error, rule), p, q)
-        assert found is not None
-        value = found[0]
+        value = _without_nan(rule, p, q)
     if not least >= 0 or not seen:
         value = torch.where(value < 0, 0.0, value)  # not clamp_min, whose slope at 0 is 0
     if rule.decides_support:
@@ -123,6 +122,12 @@ def _closed_form(rule: registry.Rule, p: Distribution, q: Distribution) -> Tenso
     if isinstance(inside, Tensor):
         return torch.where(inside, value, torch.inf)
     return value if inside else infinite_everywhere(p, q)
+
+
+def _without_nan(rule: registry.Rule, p: Distribution, q: Distribution) -> Tensor:
+    found = replace_unexplained_nan(functools.partial(_value_and_error, rule), p, q)
+    assert found is not None
+    return found[0]
 
 
 def _of_structure(p: Distribution, q: Distribution) -> Tensor | None:

@@ -8,6 +8,7 @@ parameters and otherwise infinite, because an infinite scale or location is a li
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import torch
@@ -26,23 +27,23 @@ Formula = Callable[[Distribution, Distribution], Answer | None]
 def nan_where_parameters_are_nan(value: Tensor, *distributions: Distribution) -> Tensor:
     """The value, NaN where a parameter of a univariate distribution is; sums over vectors keep a NaN by themselves."""
     for distribution in distributions:
-        missing = None if distribution.event_shape else _nan_parameters(distribution)
+        missing = None if distribution.event_shape else _elements_where(torch.isnan, distribution)
         value = value if missing is None else torch.where(missing, torch.nan, value)
     return value
 
 
-def _nan_parameters(distribution: Distribution) -> Tensor | None:
-    """Which elements have a NaN parameter; None where none has. A Beta keeps its parameters in a Dirichlet."""
+def _elements_where(test: Callable[[Tensor], Tensor], distribution: Distribution) -> Tensor | None:
+    """Which elements have a parameter that passes the test; None where none has. A Beta's are those of a Dirichlet."""
     found: Tensor | None = None
     for value in stored_values(distribution):
-        missing = None
+        here = None
         if isinstance(value, Tensor) and value.is_floating_point():
-            missing = value.isnan()
+            here = test(value)
         elif isinstance(value, Distribution):
-            missing = _nan_parameters(value)
-        if missing is not None and (is_traced() or bool(missing.any())):
-            missing = _per_element(missing, len(distribution.batch_shape), torch.any)
-            found = missing if found is None else found | missing
+            here = _elements_where(test, value)
+        if here is not None and (is_traced() or bool(here.any())):
+            here = _per_element(here, len(distribution.batch_shape), torch.any)
+            found = here if found is None else found | here
     return found
 
 
@@ -53,12 +54,16 @@ def _per_element(mask: Tensor, batch_dims: int, join: Callable[[Tensor, int], Te
 
 
 def replace_unexplained_nan(formula: Formula, p: Distribution, q: Distribution) -> Answer | None:
-    """The formula's value and error without NaN; None where the formula has no answer."""
-    found = formula(p, q)
-    if found is None or is_traced() or found[0].is_meta or not bool(found[0].isnan().any()):
+    """The formula's value and error without NaN; None where the formula has no answer.
+
+    Where values cannot be looked at, elements with an infinite parameter have no gradient, NaN or not.
+    """
+    traced = is_traced()
+    found = (_of_constant_infinities(formula, p, q) if traced else None) or formula(p, q)
+    if found is None or found[0].is_meta or not (traced or bool(found[0].isnan().any())):
         return found
     unexplained = found[0].isnan() & _in_domain(p) & _in_domain(q)
-    if found[0].requires_grad:
+    if found[0].requires_grad and not traced:
         found = _without_gradient_at(unexplained | found[0].isinf(), formula, p, q) or found
     value, error = found
     limit = torch.where(_same_parameters(p, q), 0.0, torch.inf).to(value.device, value.dtype)
@@ -75,6 +80,15 @@ def _in_domain(distribution: Distribution) -> Tensor:
             valid = constraint.check(as_tensor(getattr(distribution, name)))  # type: ignore[no-untyped-call]
             inside = inside & _per_element(valid, len(distribution.batch_shape), torch.all)
     return inside
+
+
+def _of_constant_infinities(formula: Formula, p: Distribution, q: Distribution) -> Answer | None:
+    """The answer without gradient in the elements of univariate distributions that have an infinite parameter."""
+    if p.event_shape:
+        return None
+    found = [_elements_where(torch.isinf, side) for side in (p, q)]
+    infinite = [elements for elements in found if elements is not None]
+    return _without_gradient_at(functools.reduce(torch.logical_or, infinite), formula, p, q) if infinite else None
 
 
 def _without_gradient_at(elements: Tensor, formula: Formula, p: Distribution, q: Distribution) -> Answer | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution, Transform, VonMises
+from torch.distributions import Distribution, Kumaraswamy, Transform, VonMises, Weibull
 
 from kullback.densities.parameters import gives_logits, number, read, working
 
@@ -32,10 +32,11 @@ def construct_unvalidated(kind: type[Distribution], state: dict[str, object], ba
 def stored_values(holder: Distribution | Transform) -> list[Any]:
     """What a distribution stores, without copies that would change an answer.
 
-    A sampled VonMises keeps its parameters in float64, too, and a number derived from them that overflows.
+    A sampled VonMises keeps its parameters in float64, too, and a number derived from them that overflows. Weibull and
+    Kumaraswamy keep reciprocals, whose derivatives overflow.
     """
     stored = vars(holder)
-    if isinstance(holder, VonMises):
+    if isinstance(holder, VonMises | Weibull | Kumaraswamy):
         return [value for name, value in stored.items() if name in holder.arg_constraints]
     return list(stored.values())
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from kullback._core.errors import InputTypeError, InputValueError, explain_problem
 from kullback._core.reduction import check_base, check_mask, check_reduction, check_weight, reduce_rows
-from kullback._core.shapes import batch_shape, check_class_counts, classes_last
+from kullback._core.shapes import batch_shape, check_class_counts, classes_last, written_shape
 from kullback._core.validation import Validate, check_row_weights, check_rows, check_validate, sum_tolerance
 from kullback.kernels import native_rows
 from kullback.kernels.dense_rows import connect
@@ -140,7 +140,7 @@ def _refuse_kind(name: str, argument: str, view: object) -> NoReturn:
     if isinstance(view, Tensor):
         _refuse(
             f"{name}() cannot tell logits from probabilities in a bare tensor.",
-            f"{argument} is a Tensor of shape {tuple(view.shape)}",
+            f"{argument} is a Tensor {written_shape(view)}",
             "Logits(x), LogProbs(x), Probs(x) or Counts(x)",
             f"{example} for raw network outputs; Probs(x) after softmax, LogProbs after log_softmax",
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, NoReturn
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -31,6 +31,7 @@ class View:
 
     def __init__(self, tensor: Tensor, dim: int = -1) -> None:
         _check_tensor(tensor, self.kind)
+        _check_dim(dim, self.kind)
         self.tensor = tensor
         self.dim = dim
 
@@ -111,11 +112,22 @@ class Counts(View):
         if isinstance(tensor, Tensor) and not tensor.is_floating_point() and tensor.dtype != torch.bool:
             tensor = tensor if tensor.is_complex() else tensor.to(torch.float64)
         super().__init__(tensor, dim)
+        try:
+            smoothing = float(smoothing)
+        except (TypeError, ValueError):
+            raise InputTypeError(
+                explain_problem(
+                    "Smoothing is added to every class.",
+                    got=f"smoothing={smoothing!r}",
+                    expected="a number >= 0",
+                    instead="Counts(x, smoothing=1.0)",
+                )
+            ) from None
         if not 0 <= smoothing < math.inf:
             raise InputValueError(
                 explain_problem("Smoothing is a finite number >= 0.", got=f"smoothing={smoothing!r}", expected=">= 0")
             )
-        self.smoothing = float(smoothing)
+        self.smoothing = smoothing
 
     @property
     def encoding(self) -> Encoding:
@@ -137,6 +149,8 @@ class Samples:
     tensor: Tensor
 
     def __init__(self, tensor: Tensor) -> None:
+        if isinstance(tensor, Tensor):
+            _check_layout(tensor, "Samples")
         if not isinstance(tensor, Tensor) or tensor.dim() not in (1, 2):
             raise InputTypeError(
                 explain_problem(
@@ -163,8 +177,7 @@ def _check_tensor(tensor: object, kind: Kind) -> None:
                 instead="" if nested else "Logits(output.logits)" if is_output else f"{kind}(torch.as_tensor(x))",
             )
         )
-    if tensor.layout != torch.strided or tensor.is_nested:
-        _refuse_layout(tensor, kind)
+    _check_layout(tensor, kind)
     if tensor.is_floating_point():
         return
     if tensor.is_complex():
@@ -192,8 +205,24 @@ def _check_tensor(tensor: object, kind: Kind) -> None:
     )
 
 
-def _refuse_layout(tensor: Tensor, kind: Kind) -> NoReturn:
-    if tensor.is_nested:
+def _check_dim(dim: object, kind: Kind) -> None:
+    if not (isinstance(dim, int) or hasattr(dim, "__index__")):
+        raise InputTypeError(
+            explain_problem(
+                "The class dimension is given by its number.",
+                got=f"dim={dim!r}",
+                expected="one integer, negative to count from the last dimension",
+                instead=f"{kind}(x, dim=1)",
+            )
+        )
+
+
+def _check_layout(tensor: Tensor, kind: Kind | Literal["Samples"]) -> None:
+    if tensor.layout == torch.strided and not tensor.is_nested:
+        return
+    if tensor.is_nested and kind == "Samples":
+        found, instead = "a nested tensor", "Samples(torch.cat(x.unbind()))"
+    elif tensor.is_nested:
         found = "a nested tensor"
         instead = f"{kind}(torch.nested.to_padded_tensor(x, 0.0)) with mask= for the rows that are padding"
     elif tensor.layout == torch._mkldnn:  # type: ignore[attr-defined]
