@@ -1,10 +1,13 @@
-"""KL(Cauchy ‖ ·)."""
+"""KL(Cauchy ‖ ·) and KL(HalfCauchy ‖ ·)."""
 
-from torch.distributions import Cauchy, Normal
+from torch.distributions import Cauchy, HalfCauchy, Normal
 
 from tests.pairs.contract import *  # noqa: F403
 
-CASES = [Case(Cauchy, Cauchy)]  # noqa: F405
+CASES = [
+    Case(Cauchy, Cauchy),  # noqa: F405
+    Case(HalfCauchy, HalfCauchy),  # noqa: F405
+]
 
 
 def test_reproducer_of_torchs_nan() -> None:
@@ -22,3 +25,8 @@ def test_a_normal_has_no_tails_for_it() -> None:
     assert loc.grad.tolist() == [0.0, 0.0]
     assert scale.grad.item() == 0.0
     assert kl_method(p, q) == "infinite"  # noqa: F405
+
+
+def test_equal_tiny_scales() -> None:
+    p = HalfCauchy(torch.tensor(1e-25))  # noqa: F405
+    assert kl_divergence(p, p).item() == 0.0  # noqa: F405

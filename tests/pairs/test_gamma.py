@@ -1,6 +1,6 @@
-"""KL(Gamma ‖ ·)."""
+"""KL(Gamma ‖ ·), KL(Exponential ‖ ·), KL(InverseGamma ‖ ·)."""
 
-from torch.distributions import Chi2, Exponential, Gamma, Gumbel, Normal
+from torch.distributions import Chi2, Exponential, Gamma, Gumbel, InverseGamma, Normal
 
 from tests.pairs.contract import *  # noqa: F403
 
@@ -10,6 +10,11 @@ CASES = [
     Case(Gamma, Gumbel),  # noqa: F405
     Case(Gamma, Normal),  # noqa: F405
     Case(Chi2, Chi2),  # noqa: F405
+    Case(Exponential, Exponential),  # noqa: F405
+    Case(Exponential, Gamma),  # noqa: F405
+    Case(Exponential, Gumbel),  # noqa: F405
+    Case(Exponential, Normal),  # noqa: F405
+    Case(InverseGamma, InverseGamma),  # noqa: F405
 ]
 
 
@@ -27,3 +32,8 @@ def test_chi2_against_gamma_resolves_to_the_gammas() -> None:
     other = Gamma(2 * df, df)
     assert kl_divergence(chi2, gamma).item() == kl_divergence(gamma, chi2).item() == 0.0  # noqa: F405
     assert kl_divergence(chi2, other).item() == kl_divergence(gamma, other).item() > 0  # noqa: F405
+
+
+def test_a_shift_of_1e_8_is_seen() -> None:
+    p, q = (Exponential(torch.tensor(rate, dtype=torch.float64)) for rate in (1.0, 1 + 1e-8))  # noqa: F405
+    assert kl_divergence(p, q).item() == pytest.approx(4.9999999e-17, rel=2e-8)  # noqa: F405

@@ -1,6 +1,6 @@
-"""KL(Normal ‖ ·)."""
+"""KL(Normal ‖ ·), KL(HalfNormal ‖ ·), KL(LogNormal ‖ ·)."""
 
-from torch.distributions import Gumbel, Laplace, Normal
+from torch.distributions import Gumbel, HalfNormal, Laplace, LogNormal, Normal
 
 from tests.pairs.contract import *  # noqa: F403
 
@@ -8,6 +8,8 @@ CASES = [
     Case(Normal, Normal),  # noqa: F405
     Case(Normal, Gumbel),  # noqa: F405
     Case(Normal, Laplace),  # noqa: F405
+    Case(HalfNormal, HalfNormal),  # noqa: F405
+    Case(LogNormal, LogNormal),  # noqa: F405
 ]
 
 

@@ -24,7 +24,7 @@ from kullback.pairs.registry import native as _native
 
 # Relative errors in float64: of a native kernel, and of a closed form, whose terms may be larger than their sum.
 _NATIVE, _CLOSED = 1e-13, 1e-10
-# Of an integral or a series, whose terms are weighed by densities that were rounded each in their own way.
+# Of an integral or a series, whose terms are weighed by densities with roundings of their own.
 _INTEGRATED = 5e-11
 _REGISTERED = ("user", "torch")  # formulas from outside the library, whose value is given back as it is
 
@@ -131,7 +131,7 @@ def _without_nan(rule: registry.Rule, p: Distribution, q: Distribution) -> Tenso
 
 
 def _of_structure(p: Distribution, q: Distribution) -> Tensor | None:
-    """The answer by that to a pair of univariate laws inside two objects of one shape; None for anything else."""
+    """The answer by the pair of univariate distributions inside two objects of one shape, or None."""
     if type(p) is not type(q):
         return None
     if type(p) is Independent:

@@ -87,74 +87,24 @@ def _formula_of(p: Distribution) -> Entropy | None:
     return next((_FAMILIES[t] for t in type(p).__mro__ if t in _FAMILIES), None)
 
 
-def _of_scale(constant: float, name: str = "scale") -> Entropy:
-    """A family that is one law up to location and scale."""
-
-    def entropy(p: Distribution) -> Tensor:
-        (scale,) = read(p, name)
-        return constant + torch.log(scale)
-
-    return entropy
+def _by(formula: Callable[..., Tensor], *names: str) -> Entropy:
+    """The formula of the named parameters."""
+    return lambda p: formula(*read(p, *names))
 
 
-def _exponential(p: d.Exponential) -> Tensor:
-    return 1 - torch.log(*read(p, "rate"))
-
-
-def _uniform(p: d.Uniform) -> Tensor:
-    low, high = read(p, "low", "high")
-    return torch.log(high - low)
-
-
-def _log_normal(p: d.LogNormal) -> Tensor:
-    loc, scale = read(p, "loc", "scale")
-    return _NORMAL + loc + torch.log(scale)
-
-
-def _pareto(p: d.Pareto) -> Tensor:
-    scale, alpha = read(p, "scale", "alpha")
-    return torch.log(scale) - torch.log(alpha) + 1 + 1 / alpha
-
-
-def _generalized_pareto(p: Distribution) -> Tensor:
-    scale, shape = read(p, "scale", "concentration")
-    return torch.log(scale) + shape + 1
-
-
-def _weibull(p: d.Weibull) -> Tensor:
-    scale, power = read(p, "scale", "concentration")
-    return EULER * (1 - 1 / power) + torch.log(scale) - torch.log(power) + 1
+def _of_scale(constant: float) -> Entropy:
+    """A family whose members are one distribution up to location and scale."""
+    return _by(lambda scale: constant + torch.log(scale), "scale")
 
 
 def _standard_gamma(shape: Tensor) -> Tensor:
     return _NORMAL + torch.log(shape) / 2 - negentropy(shape)
 
 
-def _gamma(p: d.Gamma) -> Tensor:
-    shape, rate = read(p, "concentration", "rate")
-    return _standard_gamma(shape) - torch.log(rate)
-
-
-def _inverse_gamma(p: d.InverseGamma) -> Tensor:
-    """The entropy of 1/x is that of x less 2·E log x."""
-    shape, rate = read(p, "concentration", "rate")
-    return _standard_gamma(shape) + torch.log(rate) - 2 * digamma(shape)
-
-
-def _beta(p: d.Beta) -> Tensor:
-    return _dirichlet(p._dirichlet)
-
-
 def _dirichlet(p: d.Dirichlet) -> Tensor:
-    """Less than that of the flat law by the divergence from it; the simplex of K classes has the volume 1/Γ(K)."""
+    """That of the flat distribution, on a simplex of volume 1/Γ(K), less the divergence from it."""
     concentration = working(p.concentration)
     return -dirichlet_kl(concentration, torch.ones_like(concentration)) - math.lgamma(concentration.shape[-1])
-
-
-def _kumaraswamy(p: d.Kumaraswamy) -> Tensor:
-    """With x^a = u, u ~ Beta(1, b): E log(1 − u) = −1/b and E log u = −(ψ(b+1) + γ)."""
-    a, b = read(p, "concentration1", "concentration0")
-    return 1 - 1 / b + (1 - 1 / a) * (digamma(b + 1) + EULER) - torch.log(a) - torch.log(b)
 
 
 def _gaussian(p: d.MultivariateNormal | d.LowRankMultivariateNormal) -> Tensor:
@@ -193,10 +143,6 @@ def _categorical(p: d.Categorical) -> Tensor:
     return entropy_rows((p.logits if logits else p.probs,), (Encoding(linear=not logits),))
 
 
-def _one_hot(p: d.OneHotCategorical) -> Tensor:
-    return _categorical(p._categorical)
-
-
 def _bernoulli(p: d.Bernoulli | d.Geometric) -> Tensor:
     """−p₁·log p₁ − p₀·log p₀; 0, without gradient, where the outcome is certain."""
     terms = [torch.where(log.isinf(), 0.0, torch.exp(log) * log) for log in log_outcomes(p)]
@@ -208,31 +154,38 @@ def _geometric(p: d.Geometric) -> Tensor:
     return _bernoulli(p) / torch.exp(log_outcomes(p)[0])
 
 
+# The entropy of 1/x is that of x less 2·E log x. With x^a = u ~ Beta(1, b) a Kumaraswamy has E log(1 − u) = −1/b and
+# E log u = −(ψ(b+1) + γ).
 _FAMILIES: dict[type[Distribution], Entropy] = {
     d.Bernoulli: _bernoulli,
-    d.Beta: _beta,
+    d.Beta: lambda p: _dirichlet(p._dirichlet),
     d.Categorical: _categorical,
     d.Cauchy: _of_scale(math.log(4 * math.pi)),
     d.Dirichlet: _dirichlet,
-    d.Exponential: _exponential,
-    d.Gamma: _gamma,
+    d.Exponential: _by(lambda rate: 1 - torch.log(rate), "rate"),
+    d.Gamma: _by(lambda a, rate: _standard_gamma(a) - torch.log(rate), "concentration", "rate"),
     d.Geometric: _geometric,
     d.Gumbel: _of_scale(1 + EULER),
     d.HalfCauchy: _of_scale(math.log(2 * math.pi)),
     d.HalfNormal: _of_scale(_NORMAL - math.log(2.0)),
-    d.InverseGamma: _inverse_gamma,
-    d.Kumaraswamy: _kumaraswamy,
+    d.InverseGamma: _by(lambda a, rate: _standard_gamma(a) + torch.log(rate) - 2 * digamma(a), "concentration", "rate"),
+    d.Kumaraswamy: _by(
+        lambda a, b: 1 - 1 / b + (1 - 1 / a) * (digamma(b + 1) + EULER) - torch.log(a) - torch.log(b),
+        *("concentration1", "concentration0"),
+    ),
     d.Laplace: _of_scale(1 + math.log(2.0)),
-    d.LogNormal: _log_normal,
+    d.LogNormal: _by(lambda loc, scale: _NORMAL + loc + torch.log(scale), "loc", "scale"),
     d.LowRankMultivariateNormal: _gaussian,
     d.MultivariateNormal: _gaussian,
     d.Multinomial: _multinomial,
     d.Normal: _of_scale(_NORMAL),
-    d.OneHotCategorical: _one_hot,
-    d.Pareto: _pareto,
-    d.Uniform: _uniform,
-    d.Weibull: _weibull,
+    d.OneHotCategorical: lambda p: _categorical(p._categorical),
+    d.Pareto: _by(lambda scale, alpha: torch.log(scale) - torch.log(alpha) + 1 + 1 / alpha, "scale", "alpha"),
+    d.Uniform: _by(lambda low, high: torch.log(high - low), "low", "high"),
+    d.Weibull: _by(
+        lambda scale, k: EULER * (1 - 1 / k) + torch.log(scale) - torch.log(k) + 1, "scale", "concentration"
+    ),
     d.Wishart: _wishart,
 }
 if hasattr(d, "GeneralizedPareto"):  # newer than the oldest torch supported
-    _FAMILIES[d.GeneralizedPareto] = _generalized_pareto
+    _FAMILIES[d.GeneralizedPareto] = _by(lambda scale, xi: torch.log(scale) + xi + 1, "scale", "concentration")

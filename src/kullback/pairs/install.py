@@ -67,7 +67,7 @@ def _answered() -> list[Key]:
     ]
     univariate = [*_STRUCTURES, *(type(p) for p in known if not p.event_shape)]
     structures = [pair for s in _STRUCTURES for other in univariate for pair in ((s, other), (other, s))]
-    # Over no dimensions it is what it holds; a Gaussian over vectors meets independent laws of any family.
+    # Over no dimensions it is what it holds; a Gaussian over vectors meets independent distributions of any family.
     every = [*_STRUCTURES, *map(type, known)]
     structures += [pair for other in every for pair in ((Independent, other), (other, Independent))]
     # A rule on `Distribution` itself would take over pairs that other libraries register for their own classes.

@@ -144,17 +144,16 @@ def register_moments(
 ) -> None:
     """Register KL(family ‖ q) for these q by the moments of log x."""
     for q in targets:
-        _register(family, q, moments, source)
+        target, formula = _TARGETS[q]
+        register(family, q, source=f"{formula}; {source}")(_kl_by_moments(moments, target))
 
 
-def _register(
-    family: type[Distribution], q: type[Distribution], moments: Callable[[Any], LogMoments], source: str
-) -> None:
-    target, formula = _TARGETS[q]
-
+def _kl_by_moments(
+    moments: Callable[[Any], LogMoments], target: Callable[[LogMoments, Distribution], Tensor]
+) -> Callable[[Distribution, Distribution], Tensor]:
     def kl_by_moments(p: Distribution, q: Distribution) -> Tensor:
         return target(moments(p), q)
 
-    kl_by_moments.__module__ = moments.__module__
-    kl_by_moments.__qualname__ = moments.__qualname__  # where to look for what is particular to this p
-    register(family, q, source=f"{formula}; {source}")(kl_by_moments)
+    # Where to look for what is particular to this p.
+    kl_by_moments.__module__, kl_by_moments.__qualname__ = moments.__module__, moments.__qualname__
+    return kl_by_moments

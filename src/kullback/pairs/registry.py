@@ -113,7 +113,7 @@ class Rule(NamedTuple):
 
 
 class NativeCall(NamedTuple):
-    """The short way to a native kernel, for two objects of exactly these classes.
+    """The short call of a native kernel, for two objects of exactly these classes.
 
     Attributes:
         call: Answers the divergence, or NotImplemented where something is not ordinary.

@@ -54,11 +54,11 @@ _HELD = 8_000_000
 
 
 class Change(NamedTuple):
-    """Two Concrete laws; the last dimension holds the classes.
+    """Two Concrete distributions; the last dimension holds the classes.
 
     Attributes:
-        v: log q_i − c·log p_i, 0 in classes that neither law has.
-        kept: The classes that both laws have.
+        v: log q_i − c·log p_i, 0 in classes that neither distribution has.
+        kept: The classes that both distributions have.
         excess: c − 1.
         log_c: log c.
     """

@@ -1,9 +1,9 @@
-"""KL(Dirichlet ‖ LogisticNormal) and back: laws on the simplex whose stick-breaking fractions are independent.
+"""KL(Dirichlet ‖ LogisticNormal) and back: the stick-breaking fractions of both are independent.
 
 Break a stick of length 1: the i-th piece is the fraction z_i of what the pieces before it left. Under a Dirichlet the
 fractions are independent, z_i ~ Beta(α_i, α_{i+1} + … + α_K); under torch's LogisticNormal, too: logit z_i is
 Normal(μ_i − log(K − i), σ_i). The pieces and the fractions determine each other, so the divergence is the sum of those
-of the fractions: a closed form one way, integrals over a line the other.
+of the fractions: a closed form in one direction, integrals over a line in the other.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def kl_distribution_independent(p: Distribution, q: Independent[Distribution]) -
 def kl_transformed_transformed(p: TransformedDistribution, q: TransformedDistribution) -> Reduced | None:
     """The pair before the last maps that both have in common; None if they have none.
 
-    Where the same map is written in two ways, `canonical_transforms` finds what is common. A distribution with a name
+    Where the same map is written differently, `canonical_transforms` finds what is common. A distribution with a name
     is not taken to pieces: a Kumaraswamy is better known than the 1 − u^(1/b) of which it is a power.
     """
     maps = flat_transforms(p.transforms), flat_transforms(q.transforms)
@@ -75,10 +75,10 @@ def kl_transformed_transformed(p: TransformedDistribution, q: TransformedDistrib
     fewer = len(left[0]) < len(maps[0])
     plain = type(p) is type(q) is TransformedDistribution
     if plain and any(left):
-        words = _left(canonical_transforms(maps[0]), canonical_transforms(maps[1]))
-        # Words are joined with roundings of their own, and taken only where more drops out.
-        if sum(map(nonlinear, words)) < sum(map(nonlinear, left)):
-            left, fewer = words, True
+        canonical = _left(canonical_transforms(maps[0]), canonical_transforms(maps[1]))
+        # Canonical maps are joined with roundings of their own, and taken only where more drops out.
+        if sum(map(nonlinear, canonical)) < sum(map(nonlinear, left)):
+            left, fewer = canonical, True
     if not fewer or not (plain or not any(left)):
         return None
     return Reduced(_before(p, left[0]), _before(q, left[1]))
@@ -94,8 +94,8 @@ def _left(own: list[Transform], other: list[Transform]) -> tuple[list[Transform]
     return own[: len(own) - common], other[: len(other) - common]
 
 
-def _before(law: TransformedDistribution, maps: list[Transform]) -> Distribution:
-    return TransformedDistribution(law.base_dist, maps, validate_args=False) if maps else law.base_dist
+def _before(p: TransformedDistribution, maps: list[Transform]) -> Distribution:
+    return TransformedDistribution(p.base_dist, maps, validate_args=False) if maps else p.base_dist
 
 
 def _equal(a: Transform, b: Transform) -> bool:

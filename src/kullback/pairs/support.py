@@ -2,7 +2,7 @@
 
 KL(p ‖ q) is infinite exactly where p puts mass that q does not, or where the expectation of the log-ratio diverges.
 This file decides the first for everything that is an interval (of reals or of integers); the second belongs to the
-formulas, which know their tails. End-points carry no mass of a continuous law, so touching intervals are nested.
+formulas, which know their tails. End-points carry no mass of a density, so touching intervals are nested.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _less(a: Bound, b: Bound) -> Tensor | bool:
 
 def contained(p: Distribution, q: Distribution) -> Tensor | bool:
     """Whether p's support lies inside q's; True where this file cannot tell and the formula decides."""
-    inner, outer = (_TURN if isinstance(law, VonMises) else interval(law) for law in (p, q))
+    inner, outer = (_TURN if isinstance(side, VonMises) else interval(side) for side in (p, q))
     if inner is None or outer is None:
         return True
     return nested(inner, outer)

@@ -19,7 +19,7 @@ from kullback.special import kl_div
 
 
 def _ops(name: str, formula: Callable[[SuccessParameter, SuccessParameter], Tensor]) -> dict[tuple[bool, bool], PairOp]:
-    """The operation for each way of giving p and q: by logits (True) or by probabilities (False)."""
+    """The operation for p and q given by logits (True) or by probabilities (False)."""
 
     def op(logits_p: bool, logits_q: bool) -> PairOp:
         def of_given(given_p: Tensor, given_q: Tensor) -> Tensor:

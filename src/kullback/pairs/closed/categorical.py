@@ -28,7 +28,7 @@ def kl_categorical_categorical(p: Categorical, q: Categorical) -> Tensor:
     logits_p, logits_q = gives_logits(p), gives_logits(q)
     rows_p, rows_q = p.logits if logits_p else p.probs, q.logits if logits_q else q.probs
     if rows_p.shape == rows_q.shape:
-        # The shortest way to the kernel; the values were the maker's to validate.
+        # The shortest call of the kernel; the values were the maker's to validate.
         views = (Logits(rows_p) if logits_p else Probs(rows_p)), (Logits(rows_q) if logits_q else Probs(rows_q))
         rows = kl_rows_of_views(*views, False)
         if rows is not None:
@@ -44,13 +44,13 @@ def kl_categorical_categorical(p: Categorical, q: Categorical) -> Tensor:
     finished=True,
 )
 def kl_one_hot_categorical_one_hot_categorical(p: OneHotCategorical, q: OneHotCategorical) -> Tensor:
-    """The same law, written as a unit vector."""
+    """The same distribution, written as a unit vector."""
     return kl_categorical_categorical(p._categorical, q._categorical)
 
 
 @register(Multinomial, Multinomial, source="n KL(Categorical ‖ Categorical) for equal counts, else infinite")
 def kl_multinomial_multinomial(p: Multinomial, q: Multinomial) -> Tensor:
-    """Outcomes sum to the count, so laws of different counts share none. No trials: one outcome, no divergence."""
+    """Outcomes sum to the count: different counts share none. No trials have one outcome and no divergence."""
     per_trial = kl_categorical_categorical(p._categorical, q._categorical)
     if p.total_count != q.total_count or p.total_count == 0:
         constant = 0.0 if p.total_count == q.total_count else math.inf
@@ -74,7 +74,7 @@ def kl_one_hot_categorical_multinomial(p: OneHotCategorical, q: Multinomial) -> 
     return Reduced(_of_one_trial(p), q)
 
 
-def _of_one_trial(law: OneHotCategorical) -> Distribution:
+def _of_one_trial(p: OneHotCategorical) -> Distribution:
     """The same distribution as a Multinomial, with the very same parameters."""
-    state = {"total_count": 1, "_categorical": law._categorical, "_event_shape": law.event_shape}
-    return construct_unvalidated(Multinomial, state, law.batch_shape)
+    state = {"total_count": 1, "_categorical": p._categorical, "_event_shape": p.event_shape}
+    return construct_unvalidated(Multinomial, state, p.batch_shape)

@@ -1,4 +1,4 @@
-"""A Gaussian over vectors against laws that are independent of each other, and back: the distance splits exactly.
+"""A Gaussian over vectors against independent distributions, and back: the divergence splits exactly.
 
     KL(N(μ, Σ) ‖ ∏ qᵢ) = KL(N(μ, Σ) ‖ N(μ, diag Σ)) + Σ KL(N(μᵢ, Σᵢᵢ) ‖ qᵢ)
     KL(∏ pᵢ ‖ N(μ, Σ)) = KL(N(m, diag v) ‖ N(μ, Σ)) + Σ KL(pᵢ ‖ N(mᵢ, vᵢ)),     m and v the moments of the pᵢ
@@ -28,29 +28,29 @@ Moments = tuple[Tensor, Tensor]
 
 
 def split_after_gaussian(p: MultivariateNormal | LowRankMultivariateNormal, q: Distribution) -> Reduced | None:
-    """KL(Gaussian ‖ independent laws); None where q is not one law per dimension."""
-    laws = _one_per_dimension(q)
-    if laws is None:
+    """KL(Gaussian ‖ independent distributions); None where q is not one distribution per dimension."""
+    inner = _one_per_dimension(q)
+    if inner is None:
         return None
     margins = Normal(working(p.loc), _variance(p).sqrt(), validate_args=False)
-    return Reduced(margins, laws, 1, plus=Reduced(p, _joint(margins)))
+    return Reduced(margins, inner, 1, plus=Reduced(p, _joint(margins)))
 
 
 def split_before_gaussian(p: Distribution, q: MultivariateNormal | LowRankMultivariateNormal) -> Reduced | None:
-    """KL(independent laws ‖ Gaussian); None where the moments of p are not known here."""
-    laws = _one_per_dimension(p)
-    found = None if laws is None else _moments(laws)
-    if laws is None or found is None:
+    """KL(independent distributions ‖ Gaussian); None where the moments of p are not known here."""
+    inner = _one_per_dimension(p)
+    found = None if inner is None else _moments(inner)
+    if inner is None or found is None:
         return None
     mean, variance = found
-    # A law without a variance is infinitely far from any normal; from the standard one it is so without NaN.
+    # A distribution without a variance is infinitely far from any normal; from the standard one it is so without NaN.
     finite = mean.isfinite() & variance.isfinite()
     margins = Normal(torch.where(finite, mean, 0.0), torch.where(finite, variance, 1.0).sqrt(), validate_args=False)
-    return Reduced(laws, margins, 1, plus=Reduced(_joint(margins), q))
+    return Reduced(inner, margins, 1, plus=Reduced(_joint(margins), q))
 
 
-def _one_per_dimension(law: Distribution) -> Distribution | None:
-    inner, dims = unwrapped(law)
+def _one_per_dimension(p: Distribution) -> Distribution | None:
+    inner, dims = unwrapped(p)
     return inner if dims == 1 and not inner.event_shape else None
 
 
@@ -67,86 +67,63 @@ def _variance(p: MultivariateNormal | LowRankMultivariateNormal) -> Tensor:
     return working(p._unbroadcasted_scale_tril).square().sum(-1)
 
 
-def _moments(law: Distribution) -> Moments | None:
-    """Mean and variance in working precision; None for a law that is not in the table."""
-    if isinstance(law, d.MixtureSameFamily):
-        found = _moments(law.component_distribution)
+def _moments(p: Distribution) -> Moments | None:
+    """Mean and variance in working precision; None for a distribution that is not in the table."""
+    if isinstance(p, d.MixtureSameFamily):
+        found = _moments(p.component_distribution)
         if found is None:
             return None
-        share = working(law.mixture_distribution.probs)
+        share = working(p.mixture_distribution.probs)
         mean = (share * found[0]).sum(-1)
         return mean, (share * (found[1] + (found[0] - mean.unsqueeze(-1)).square())).sum(-1)
-    formula = _MOMENTS.get(type(law))
-    return None if formula is None else formula(law)
+    formula = _MOMENTS.get(type(p))
+    return None if formula is None else formula(p)
 
 
-def _of_beta(law: Distribution) -> Moments:
-    a, b = read(law, "concentration1", "concentration0")
+def _by(moments: Callable[..., Moments], *names: str) -> Callable[[Distribution], Moments]:
+    """Mean and variance as a function of the named parameters."""
+    return lambda p: moments(*read(p, *names))
+
+
+def _by_location(shift: float, spread: float) -> Callable[[Distribution], Moments]:
+    """Mean loc + shift·scale, variance spread·scale²."""
+    return _by(lambda loc, scale: (loc + shift * scale, spread * scale * scale), "loc", "scale")
+
+
+def _of_beta(a: Tensor, b: Tensor) -> Moments:
     n = a + b
     return a / n, (a / n) * (b / n) / (n + 1)
 
 
-def _of_gamma(law: Distribution) -> Moments:
-    a, rate = read(law, "concentration", "rate")
-    return a / rate, a / rate / rate
-
-
-def _of_log_normal(law: Distribution) -> Moments:
-    loc, scale = read(law, "loc", "scale")
+def _of_log_normal(loc: Tensor, scale: Tensor) -> Moments:
     mean = torch.exp(loc + scale * scale / 2)
     return mean, mean * mean * torch.expm1(scale * scale)
 
 
-def _of_pareto(law: Distribution) -> Moments:
-    scale, alpha = read(law, "scale", "alpha")
+def _of_pareto(scale: Tensor, alpha: Tensor) -> Moments:
     heavy = alpha <= 2
     light = torch.where(heavy, 3.0, alpha)
     mean = scale * (light / (light - 1))
     return mean, torch.where(heavy, torch.inf, mean * mean / (light * (light - 2)))
 
 
-def _of_student_t(law: Distribution) -> Moments:
-    df, loc, scale = read(law, "df", "loc", "scale")
+def _of_student_t(df: Tensor, loc: Tensor, scale: Tensor) -> Moments:
     heavy = df <= 2
     return loc, torch.where(heavy, torch.inf, scale * scale * (df / torch.where(heavy, 1.0, df - 2)))
 
 
-def _of_uniform(law: Distribution) -> Moments:
-    low, high = read(law, "low", "high")
-    return (low + high) / 2, (high - low).square() / 12
-
-
-def _by_location(shift: float, spread: float) -> Callable[[Distribution], Moments]:
-    """Mean loc + shift·scale, variance spread·scale²."""
-
-    def of(law: Distribution) -> Moments:
-        loc, scale = read(law, "loc", "scale")
-        return loc + shift * scale, spread * scale * scale
-
-    return of
-
-
-def _of_half_normal(law: Distribution) -> Moments:
-    (scale,) = read(law, "scale")
-    return math.sqrt(2 / math.pi) * scale, (1 - 2 / math.pi) * scale * scale
-
-
-def _of_exponential(law: Distribution) -> Moments:
-    mean = 1 / read(law, "rate")[0]
-    return mean, mean * mean
-
-
+_of_gamma = _by(lambda a, rate: (a / rate, a / rate / rate), "concentration", "rate")
 _MOMENTS: dict[type[Distribution], Callable[[Distribution], Moments]] = {
-    d.Beta: _of_beta,
+    d.Beta: _by(_of_beta, "concentration1", "concentration0"),
     d.Chi2: _of_gamma,
-    d.Exponential: _of_exponential,
+    d.Exponential: _by(lambda rate: (1 / rate, 1 / rate / rate), "rate"),
     d.Gamma: _of_gamma,
     d.Gumbel: _by_location(EULER, math.pi**2 / 6),
-    d.HalfNormal: _of_half_normal,
+    d.HalfNormal: _by(lambda scale: (math.sqrt(2 / math.pi) * scale, (1 - 2 / math.pi) * scale * scale), "scale"),
     d.Laplace: _by_location(0.0, 2.0),
-    d.LogNormal: _of_log_normal,
+    d.LogNormal: _by(_of_log_normal, "loc", "scale"),
     d.Normal: _by_location(0.0, 1.0),
-    d.Pareto: _of_pareto,
-    d.StudentT: _of_student_t,
-    d.Uniform: _of_uniform,
+    d.Pareto: _by(_of_pareto, "scale", "alpha"),
+    d.StudentT: _by(_of_student_t, "df", "loc", "scale"),
+    d.Uniform: _by(lambda low, high: ((low + high) / 2, (high - low).square() / 12), "low", "high"),
 }

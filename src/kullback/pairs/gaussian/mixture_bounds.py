@@ -1,7 +1,7 @@
 """Bounds of KL(f ‖ g) for Gaussian mixtures f = Σ π_a f_a, g = Σ ω_b g_b in several dimensions.
 
 No deterministic method gives the divergence itself. With D the divergences between components and H their entropies,
-and for any law h = Σ w_j h_j the two ends of E_{f_a} log h are
+and for any mixture h = Σ w_j h_j the two ends of E_{f_a} log h are
 
     log Σ_j w_j e^(E_{f_a} log h_j)   ≤   E_{f_a} log h   ≤   E_{f_a} log r + log Σ_j w_j E_{f_a}[h_j/r]
 

@@ -68,7 +68,7 @@ def _as_gaussian(d: Independent[Distribution]) -> Distribution | None:
     return None
 
 
-_SPLIT = "independent normals are a Gaussian; other laws split at the Gaussian of the same margins"
+_SPLIT = "independent normals are a Gaussian; others split at the Gaussian of the same margins"
 
 
 @register(Independent, MultivariateNormal, method="structure", source=_SPLIT)
@@ -82,6 +82,6 @@ def kl_independent_gaussian(p: Independent[Distribution], q: Gaussian) -> Reduce
 @register(MultivariateNormal, Independent, method="structure", source=_SPLIT)
 @register(LowRankMultivariateNormal, Independent, method="structure", source=_SPLIT)
 def kl_gaussian_independent(p: Gaussian, q: Independent[Distribution]) -> Reduced | None:
-    """A diagonal factor, or one law per dimension; None if q has more than one dimension in common."""
+    """A diagonal factor, or one distribution per dimension; None if q has more than one dimension in common."""
     gaussian = _as_gaussian(q)
     return split_after_gaussian(p, q) if gaussian is None else Reduced(p, gaussian)

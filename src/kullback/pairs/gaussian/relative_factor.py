@@ -27,7 +27,7 @@ Matrix = MultivariateNormal | LowRankMultivariateNormal | Wishart
 _GIVEN = ("scale_tril", "covariance_matrix", "precision_matrix")
 # A factor this close to I, in squared norm, is refined; further away rounding errors are amplified 20 times at most.
 NEAR = 0.01
-# Rows up to which a covariance is factored in the most accurate way: that costs less than calling torch does.
+# Rows up to which a covariance is factored most accurately: that costs less than calling torch does.
 _SMALL = 32
 # From this |log(1 + wᵢᵢ)| on a column of L_p is on another scale than that of L_q.
 SCALES = math.log(2)
@@ -80,14 +80,14 @@ def stored_factor(d: Matrix) -> Tensor:
 
 def relative_factor(p: Matrix, q: Matrix, lower_q: Tensor) -> tuple[Tensor, Tensor]:
     """W (or another factor of a matrix similar to Σ_q⁻¹Σ_p, minus I), and log(1 + wᵢᵢ), which survives wᵢᵢ = −1."""
-    ways = {given(p), given(q)}
-    if ways == {"precision_matrix"}:
+    kinds = {given(p), given(q)}
+    if kinds == {"precision_matrix"}:
         # Σ_q⁻¹Σ_p = P_q·P_p⁻¹: the same matrix with the roles of p and q swapped.
         base, other = working(p.precision_matrix), working(q.precision_matrix)
         lower, moved = torch.linalg.cholesky(base), torch.linalg.cholesky(other)
         return _refined(_solve(lower, moved - lower), lower, other - base), _log_diagonals(moved, lower)
     direct, log_diagonal = factor_difference(lower_factor(p), lower_q)
-    if ways <= {"covariance_matrix", "cov_factor"}:
+    if kinds <= {"covariance_matrix", "cov_factor"}:
         return _refined(direct, lower_q, _difference(p, q)), log_diagonal
     return direct, log_diagonal
 
@@ -148,7 +148,7 @@ def _refined(start: Tensor, lower: Tensor, difference: Tensor) -> Tensor:
         return start
     # Half of both halves, so that the derivative is symmetric, too.
     gap = torch.where(near, 0.5 * (difference + difference.mT), 0.0)
-    # Equal matrices may have been factored in differently rounded ways; what is left of W is then second order.
+    # Equal matrices may have been factored with different roundings; what is left of W is then second order.
     equal = (gap == 0).all(-1).all(-1)[..., None, None]
     safe = torch.where(near & ~equal, start, 0.0)
     target = torch.linalg.solve_triangular(lower, gap, upper=False)
