@@ -60,6 +60,22 @@ def test_as_the_known_class(p: d.Distribution, q: d.Distribution) -> None:
     assert kb.kl_method(Hidden(p), q) in ("integral", "series")
 
 
+def test_a_flat_mass_function_is_as_wide_as_its_support() -> None:
+    """Its mark once reached to 2^39, and as many integers were to be summed."""
+
+    class Die(d.Distribution):
+        arg_constraints: dict[str, constraints.Constraint] = {}  # noqa: RUF012
+        support = constraints.integer_interval(0, 9)
+
+        def log_prob(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.full_like(x, -math.log(10.0))
+
+    known = d.Categorical(torch.full((10,), 0.1, dtype=torch.float64))
+    assert kb.js(Die(validate_args=False), d.Poisson(t(4.0))).item() == pytest.approx(
+        kb.js(known, d.Poisson(t(4.0))).item(), rel=1e-12
+    )
+
+
 def test_several_peaks() -> None:
     q = d.Cauchy(t(0.0), t(5.0))
     assert kb.kl(HiddenMixture(MIXTURE), q).item() == pytest.approx(kb.kl(MIXTURE, q).item(), rel=1e-9)

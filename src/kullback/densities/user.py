@@ -259,7 +259,8 @@ def _search(distribution: Distribution, asked: _Asked) -> _Found:
         around = (v.unsqueeze(-1) + width.unsqueeze(-1) * torch.linspace(-3.0, 3.0, 13, **place)).flatten(-2)
         asked.check(asked.inside(coordinate.point(tidy(around)).value(), element))
     if support.lattice:
-        return _Found(zero, zero, v - 0.5, width)
+        # All places beyond an end were taken for the end: a flat mass function is no wider than its support.
+        return _Found(zero, zero, v - 0.5, torch.minimum(width, (high - low).clamp_min(1.0)))
     if isinstance(coordinate, Sinh):
         x, width = coordinate.point(v).value(), width * torch.exp(coordinate.log_slope(v))
         return _Found(x[:, :1], torch.log(width[:, :1]), x, width)
