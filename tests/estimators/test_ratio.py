@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from kullback import Samples, estimate_kl
+from kullback.estimators.estimate import reach_over_zero
 
 
 @pytest.mark.parametrize(("d", "n", "m"), [(2, 800, 900), (5, 1000, 700), (10, 1500, 2000)])
@@ -49,3 +50,19 @@ def test_two_draws():
     )
     assert math.isfinite(estimate.value)
     assert estimate.warnings
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_products_are_left_out_where_draws_are_few_beside_them(seed):
+    generator = torch.Generator().manual_seed(seed)
+    x, y = torch.randn(300, 20, generator=generator), torch.randn(300, 20, generator=generator) + 0.1
+    estimate = estimate_kl(Samples(x), Samples(y))  # the truth is 0.1; 230 products made it -2
+    assert abs(float(estimate) - 0.1) < 0.3
+
+
+def test_no_interval_lies_below_zero():
+    warnings = []
+    assert reach_over_zero(-1.0, 2.0, warnings) == (-1.0, 2.0)
+    assert not warnings
+    assert reach_over_zero(-3.0, -1.0, warnings) == (-3.0, 3.0)
+    assert "No KL is negative" in warnings[0]

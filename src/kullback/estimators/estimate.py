@@ -114,3 +114,19 @@ def t_quantile(confidence: float, freedom: int) -> float:
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
     return float(z + sum(term / freedom**power for power, term in enumerate(terms, start=1)))
+
+
+def reach_over_zero(low: float, high: float, warnings: list[str]) -> tuple[float, float]:
+    """An interval of a KL; one that lies below 0, where no KL is, is mirrored, since its error is at least that large.
+
+    Example:
+        >>> reach_over_zero(-3.0, -1.0, [])
+        (-3.0, 3.0)
+    """
+    if high >= 0:
+        return low, high
+    warnings.append(
+        f"No KL is negative, but the whole interval was, up to {high:.3g}: the error is larger than the draws show. "
+        "The interval reaches as far above 0 now, which is a guess."
+    )
+    return low, -low

@@ -31,7 +31,7 @@ from torch.distributions import Distribution, MultivariateNormal
 
 from kullback._core.errors import InputValueError, explain_problem
 from kullback._core.progress import follow
-from kullback.estimators.estimate import Estimate, normal_quantile
+from kullback.estimators.estimate import Estimate, normal_quantile, reach_over_zero
 from kullback.estimators.inputs import log_density, matrix, note_ceiling, scaled, seeded, two_sides
 from kullback.estimators.neighbours import joint_balls, kth_distances, search
 from kullback.pairs import kl_divergence
@@ -216,7 +216,7 @@ def _finish(
     value = float(terms.mean())
     reach = normal_quantile(confidence) * stderr
     bias = float(cast("float", diagnostics.get("dimension_bias", 0.0)))
-    low, high = value - reach - max(bias, 0.0), value + reach - min(bias, 0.0)
+    low, high = reach_over_zero(value - reach - max(bias, 0.0), value + reach - min(bias, 0.0), warnings)
     note_ceiling(value, min(sizes), diagnostics, warnings)
     if min(sizes) < _LEAST_DRAWS_FOR_INTERVAL:
         warnings.append(f"{min(sizes)} draws are too few for an interval with its nominal coverage.")

@@ -9,7 +9,8 @@ g costs only −½·E_p[δ²]; the last term adds back what the estimated weight
 the features under p. The influence function gives the error: Var_p(g)/n + Var_q(e^g)/m.
 
 Features are the coordinates, their products, log(1 + z²) of each for heavy tails, and, where held-out draws are told
-apart better with them, random Fourier features. If none of these can express log p/q, the value is too low.
+apart better with them, random Fourier features. Where the draws are few beside the products, squares alone may be
+better. If none of these can express log p/q, the value is too low.
 """
 
 from __future__ import annotations
@@ -22,19 +23,20 @@ import torch
 from torch import Tensor
 
 from kullback._core.progress import follow
-from kullback.estimators.estimate import Estimate, normal_quantile
+from kullback.estimators.estimate import Estimate, normal_quantile, reach_over_zero
 from kullback.estimators.inputs import note_ceiling, scaled, seeded, two_sides
 from kullback.estimators.pareto import effective_size, pareto_k
 from kullback.tensors.views import Samples
 
 _FOLDS = 5
-_MAX_PRODUCTS = 40  # coordinates up to which all products are features; above, squares only
+_MAX_PRODUCTS = 40  # coordinates up to which products of two are tried
 _NUM_FOURIER = 100
 _MAX_HESSIAN_ROWS = 5000
 _MAX_STEPS = 40
 _MAX_LOG = 50.0
 _CLIP = 4.0  # spreads from the centre, beyond which g is constant: products of outliers would decide everything
 _RIDGES = (0.1, 1.0, 10.0)
+_DRAWS_PER_FEATURE = 10  # with fewer, features without products are tried, too
 
 
 class _Fourier(NamedTuple):
@@ -93,7 +95,8 @@ def ratio_between_samples(p: Samples, q: Samples, *, confidence: float, generato
             "p/q has heavy tails under q: q's draws hardly reach where p lies, and the error is understated."
         )
     reach = normal_quantile(confidence) * stderr
-    return Estimate(value, stderr, value - reach, value + reach, name, (n, m), confidence, diagnostics, warnings)
+    low, high = reach_over_zero(value - reach, value + reach, warnings)
+    return Estimate(value, stderr, low, high, name, (n, m), confidence, diagnostics, warnings)
 
 
 def _choose(x: Tensor, y: Tensor, random: np.random.Generator) -> _Choice:
@@ -102,21 +105,26 @@ def _choose(x: Tensor, y: Tensor, random: np.random.Generator) -> _Choice:
         torch.from_numpy(random.standard_normal((x.shape[1], _NUM_FOURIER))) / math.sqrt(x.shape[1]),
         torch.from_numpy(random.uniform(0, 2 * math.pi, _NUM_FOURIER)),
     )
-    quadratic = _features(x, y, None)
+    products, draws = x.shape[1] <= _MAX_PRODUCTS, min(len(x), len(y))
+    quadratic = _features(x, y, products=products)
     choices = [_Choice("quadratic", *quadratic, ridge) for ridge in _RIDGES]
-    if min(len(x), len(y)) >= 5 * (_NUM_FOURIER + quadratic[0].shape[1]):
-        choices.append(_Choice("quadratic and Fourier", *_features(x, y, fourier), _RIDGES[1]))
+    if products and draws < _DRAWS_PER_FEATURE * quadratic[0].shape[1]:
+        squares = _features(x, y, products=False)
+        choices += [_Choice("squares", *squares, ridge) for ridge in _RIDGES]
+    if draws >= 5 * (_NUM_FOURIER + quadratic[0].shape[1]):
+        both = _features(x, y, products=products, fourier=fourier)
+        choices.append(_Choice("quadratic and Fourier", *both, _RIDGES[1]))
     rows_x, rows_y = (torch.from_numpy(random.permutation(len(z))[: 2 * _MAX_HESSIAN_ROWS]) for z in (x, y))
     return min(choices, key=lambda choice: _held_out_loss(choice.phi_x[rows_x], choice.phi_y[rows_y], choice.ridge))
 
 
-def _features(x: Tensor, y: Tensor, fourier: _Fourier | None) -> tuple[Tensor, Tensor]:
+def _features(x: Tensor, y: Tensor, *, products: bool, fourier: _Fourier | None = None) -> tuple[Tensor, Tensor]:
     """Both sides, columns standardised over the pooled draws, a constant first."""
     z = torch.cat([x, y]).clamp(-_CLIP, _CLIP)
     d = z.shape[1]
     squares = z.square()
     columns = [z, torch.log1p(squares)]
-    if d <= _MAX_PRODUCTS:
+    if products:
         i, j = torch.triu_indices(d, d)
         columns.append(z[:, i] * z[:, j])
     else:
