@@ -38,6 +38,21 @@ def test_json_html_and_limits(files, tmp_path, capsys):
     assert "--as logits" in capsys.readouterr().err
 
 
+def test_a_limit_does_not_hold_where_rows_or_columns_were_left_out(files, tmp_path, capsys):
+    damaged = np.load(files[1])
+    damaged[2, 3] = np.nan
+    np.save(tmp_path / "nan.npy", damaged)
+    options = [files[0], str(tmp_path / "nan.npy"), "--as", "logits"]
+    assert main(["compare", *options]) == 0
+    assert main(["compare", *options, "--fail-over", "mean=10"]) == 3
+    assert "1 of 64 rows hold NaN" in capsys.readouterr().err
+    (tmp_path / "full.csv").write_text("a,b\n" + "1,2\n" * 50)
+    (tmp_path / "empty.csv").write_text("a,b\n" + "1,\n" * 50)
+    tables = [str(tmp_path / "full.csv"), str(tmp_path / "empty.csv")]
+    assert main(["compare", *tables, "--fail-over", "drifted=0"]) == 3
+    assert "no values" in capsys.readouterr().err
+
+
 def test_ctrl_c_prints_what_is_known_and_resume_continues(files, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(module, "_CHUNK_BYTES", 4 * 50 * 10)
     assert main(["compare", *files, "--as", "logits", "--json"]) == 0

@@ -112,7 +112,9 @@ def test_state_goes_through_json():
     assert accumulator.rows == 0
 
 
-@pytest.mark.parametrize("damage", [{"counts": [1]}, {"version": 9}, {"slopes": []}, {"worst": 3}, {"format": "x"}])
+@pytest.mark.parametrize(
+    "damage", [{"counts": [1]}, {"version": 9}, {"slopes": []}, {"slope_squares": []}, {"worst": 3}, {"format": "x"}]
+)
 def test_damaged_states_are_refused(damage):
     accumulator = KLAccumulator()
     accumulator.update(*(Logits(t) for t in pair(5)))
@@ -156,6 +158,17 @@ def test_best_fit_temperature(temperature):
     accumulator = KLAccumulator(temperature_every=1)
     accumulator.update(Logits(a), Logits(a * temperature))
     assert accumulator.compute().temperature == pytest.approx(temperature, rel=1e-3)
+
+
+def test_error_of_the_temperature_is_the_spread_over_samples():
+    fits = []
+    for seed in range(60):
+        accumulator = KLAccumulator(temperature_every=1)
+        a, b = pair(40, 50, seed)
+        accumulator.update(Logits(a), Logits(b))
+        fits.append(accumulator.compute().others[0])
+    spread = np.std([fit.temperature for fit in fits], ddof=1)
+    assert np.mean([fit.temperature_stderr for fit in fits]) == pytest.approx(spread, rel=0.3)
 
 
 def test_mask_shapes_and_wrong_calls():

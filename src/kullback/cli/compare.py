@@ -213,8 +213,10 @@ def _tables(  # noqa: PLR0917
             neighbours=neighbours,
         )
         emit(result.page, result.to_dict, json=json, html=own[0], plot=own[1], width=width)
-        largest = {"kl": {**result.to_dict()["largest"], "mean": result.to_dict()["largest"]["kl"]}, "name": other}
-        status = max(status, judge({"others": [largest]}, parse_limits(fail_over)))
+        record = result.to_dict()
+        figures = {**record["largest"], "mean": record["largest"]["kl"]}
+        judged = {"name": other, "kl": figures, "findings": record["findings"]}
+        status = max(status, judge({"others": [judged]}, parse_limits(fail_over)))
     return status
 
 
@@ -322,9 +324,13 @@ def parse_limits(texts: list[str]) -> dict[str, float]:
 
 
 def judge(record: dict[str, Any], limits: dict[str, float]) -> int:
-    """The exit status: 3 if a figure of any other is over its limit, or is not a number."""
+    """The exit status: 3 if a figure of any other is over its limit or not a number, or if rows were left out."""
     status = OK
     for other in record["others"]:
+        for finding in other["findings"] if limits else ():
+            if finding["severity"] == "error":
+                print(f"{other['name']}: {finding['message']}", file=sys.stderr)
+                status = ABOVE_THRESHOLD
         for name, limit in limits.items():
             measure, _, statistic = name.partition(".")
             value = other.get(measure, {}).get(statistic) if isinstance(other.get(measure), dict) else None

@@ -20,7 +20,7 @@ from kullback.tensors.views import View
 if TYPE_CHECKING:
     from kullback.comparison.result import Comparison
 
-_VERSION = 2
+_VERSION = 3
 _MAX_LISTED = 8
 
 
@@ -85,7 +85,7 @@ class KLAccumulator:
         self.classes = 0
         self.summaries: dict[str, Summary] = {}
         self.worst = WorstRows(self.worst_rows)
-        self.slopes = [0] * len(of_rows.INVERSE_TEMPERATURES)
+        self.slopes, self.slope_squares = ([0] * len(of_rows.INVERSE_TEMPERATURES) for _ in range(2))
         self.slope_rows = 0
         self.positions = Bins()
         self.calibration = {"base": Bins(), "other": Bins()}
@@ -176,6 +176,7 @@ class KLAccumulator:
             self.slope_rows += len(sampled)
             for node, slopes in enumerate(of_rows.temperature_slopes(part[0], part[1]).numpy()):
                 self.slopes[node] += exact_sum(slopes)
+                self.slope_squares[node] += exact_sum(slopes * slopes)
 
     def _add_labels(self, p: View, q: View, labels: Tensor, measured: of_rows.Measured, blocks: np.ndarray) -> None:
         if int(labels.max()) >= self.classes:
@@ -216,7 +217,8 @@ class KLAccumulator:
         for name, summary in other.summaries.items():
             self.summaries.setdefault(name, Summary()).merge(summary)
         self.worst.merge(other.worst)
-        self.slopes = [first + second for first, second in zip(self.slopes, other.slopes, strict=True)]
+        for name in ("slopes", "slope_squares"):
+            setattr(self, name, [a + b for a, b in zip(getattr(self, name), getattr(other, name), strict=True)])
         self.positions.merge(other.positions)
         for side, bins in other.calibration.items():
             self.calibration[side].merge(bins)
@@ -248,7 +250,8 @@ class KLAccumulator:
             "infinite_rows": self.infinite_rows,
             "summaries": {name: summary.state() for name, summary in self.summaries.items()},
             "worst": self.worst.state(),
-            "slopes": [hex(slope) for slope in self.slopes],
+            "slopes": [*map(hex, self.slopes)],
+            "slope_squares": [*map(hex, self.slope_squares)],
             "positions": self.positions.state(),
             "calibration": {side: bins.state() for side, bins in self.calibration.items()},
         }
@@ -271,12 +274,15 @@ class KLAccumulator:
             loaded.infinite_rows = [int(row) for row in state["infinite_rows"]]
             loaded.summaries = {str(name): Summary.from_state(part) for name, part in state["summaries"].items()}
             loaded.worst = WorstRows.from_state(loaded.worst_rows, state["worst"])
-            loaded.slopes = [int(slope, 16) for slope in state["slopes"]]
+            loaded.slopes, loaded.slope_squares = (
+                [int(text, 16) for text in state[name]] for name in ("slopes", "slope_squares")
+            )
             loaded.positions = Bins.from_state(state["positions"])
             loaded.calibration = {side: Bins.from_state(state["calibration"][side]) for side in ("base", "other")}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputValueError(f"This is not the state of a KLAccumulator: {error}.") from error
-        if any(number < 0 for number in counts) or len(loaded.slopes) != len(of_rows.INVERSE_TEMPERATURES):
+        nodes = {len(of_rows.INVERSE_TEMPERATURES)}
+        if any(number < 0 for number in counts) or {len(loaded.slopes), len(loaded.slope_squares)} != nodes:
             raise InputValueError("This state of a KLAccumulator is damaged.")
         self.__dict__.update(loaded.__dict__)
 

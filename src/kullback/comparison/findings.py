@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from kullback.comparison.accumulator import KLAccumulator
 
 
-def find(accumulator: KLAccumulator, temperature: float | None) -> list[Finding]:
+def find(accumulator: KLAccumulator, temperature: float | None, temperature_stderr: float | None) -> list[Finding]:
     """All findings, most severe first."""
     found = [
         *_nothing(accumulator),
         *_invalid(accumulator),
         *_identical(accumulator),
         *_support(accumulator),
-        *_temperature(temperature),
+        *_temperature(temperature, temperature_stderr),
         *_tail(accumulator),
     ]
     return sorted(found, key=lambda finding: ("error", "warning", "info").index(finding.severity))
@@ -80,8 +80,8 @@ def _support(a: KLAccumulator) -> Iterator[Finding]:
         )
 
 
-def _temperature(temperature: float | None) -> Iterator[Finding]:
-    if temperature is not None and abs(temperature - 1) > 0.05:
+def _temperature(temperature: float | None, stderr: float | None) -> Iterator[Finding]:
+    if temperature is not None and abs(temperature - 1) > max(0.05, 3 * (stderr or 0)):
         yield Finding(
             "temperature",
             "warning",

@@ -104,7 +104,8 @@ def _tables(other: OtherResult) -> list[Part]:
             f"ratio {other.perplexity_ratio:.6g} ± {other.perplexity_ratio * error:.2g}."
         )
     if other.temperature is not None:
-        more.append(f"Best-fit temperature of the other: {other.temperature:.5g}.")
+        spread = "" if other.temperature_stderr is None else f" ± {other.temperature_stderr:.1g}"
+        more.append(f"Best-fit temperature of the other: {other.temperature:.5g}{spread}, from a sample of rows.")
     return [*parts, *more]
 
 

@@ -114,6 +114,7 @@ class OtherResult:
         measures: Statistics by name: "kl", "reverse_kl", "js", "total_variation", "top1", "topk_overlap", and with
             labels "nll_base", "nll_other" and "nll_difference".
         temperature: T for which q^(1/T) is nearest to p, over sampled rows; None if it was not looked for.
+        temperature_stderr: Its standard error, as if the sampled rows were independent.
         worst: Rows with the largest KL.
         findings: What looks wrong or remarkable.
         histogram: (KL, rows) by bucket, for the figure.
@@ -126,6 +127,7 @@ class OtherResult:
     classes: int
     measures: Mapping[str, Measure]
     temperature: float | None
+    temperature_stderr: float | None
     worst: Sequence[WorstRow]
     findings: Sequence[Finding]
     top_k: int = 10
@@ -147,6 +149,7 @@ class OtherResult:
             "classes": self.classes,
             **{name: measure.to_dict() for name, measure in self.measures.items()},
             "temperature": self.temperature,
+            "temperature_stderr": self.temperature_stderr,
             "top_k": self.top_k,
             "worst_rows": [{"row": w.row, "kl": w.kl, "terms": [t._asdict() for t in w.terms]} for w in self.worst],
             "findings": [finding.to_dict() for finding in self.findings],
@@ -307,7 +310,7 @@ def comparison_of(
 def _result(name: str, accumulator: KLAccumulator, class_of: Callable[[int, int], int] | None) -> OtherResult:
     summaries = accumulator.summaries or {measure: Summary() for measure in accumulator.measures}
     measures = {key: measure_of(summary, shares=key == "top1") for key, summary in summaries.items()}
-    temperature = best_temperature(accumulator)
+    temperature, temperature_stderr = best_temperature(accumulator)
     worst = accumulator.worst.settled()
     if class_of is not None:
         worst = [
@@ -320,8 +323,9 @@ def _result(name: str, accumulator: KLAccumulator, class_of: Callable[[int, int]
         classes=accumulator.classes,
         measures=measures,
         temperature=temperature,
+        temperature_stderr=temperature_stderr,
         worst=worst,
-        findings=find(accumulator, temperature),
+        findings=find(accumulator, temperature, temperature_stderr),
         top_k=min(accumulator.top_k, accumulator.classes or accumulator.top_k),
         histogram=_histogram(summaries["kl"]),
         positions=accumulator.positions.curve(),
@@ -329,13 +333,17 @@ def _result(name: str, accumulator: KLAccumulator, class_of: Callable[[int, int]
     )
 
 
-def best_temperature(accumulator: KLAccumulator) -> float | None:
-    """T at which KL(p ‖ softmax(log q / T)) is smallest over the sampled rows: the root of its derivative in 1/T."""
-    if not accumulator.slope_rows:
-        return None
-    slopes = np.array([exact_to_float(slope) for slope in accumulator.slopes])
+def best_temperature(accumulator: KLAccumulator) -> tuple[float | None, float | None]:
+    """T at which KL(p ‖ softmax(log q / T)) is smallest over the sampled rows, and its standard error.
+
+    T = 1/β at the root of the derivative in β. The error is that of the mean slope there, divided by how steep it is.
+    """
+    count = accumulator.slope_rows
+    if not count:
+        return None, None
+    slopes = np.array([exact_to_float(slope, count) for slope in accumulator.slopes])
     if slopes[0] >= 0 or slopes[-1] <= 0:  # rows without any preference, or a temperature beyond the range
-        return None
+        return None, None
     # The cubic in log β through the four nodes around the root.
     first = min(max(int(np.argmax(slopes >= 0)) - 2, 0), len(slopes) - 4)
     nodes = np.log(INVERSE_TEMPERATURES)[first : first + 4]
@@ -345,7 +353,14 @@ def best_temperature(accumulator: KLAccumulator) -> float | None:
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if cubic(middle) < 0 else (low, middle)
-    return float(np.exp(-(low + high) / 2))
+    temperature = float(np.exp(-(low + high) / 2))
+    if count < 2:
+        return temperature, None
+    squares = np.array([exact_to_float(square, count) for square in accumulator.slope_squares])
+    variances = np.maximum(squares - slopes**2, 0)[first : first + 4] * count / (count - 1)
+    stderr = math.sqrt(float(np.interp((low + high) / 2, nodes, variances)) / count)
+    steepness = float(cubic.deriv()((low + high) / 2))
+    return temperature, temperature * stderr / steepness if steepness > 0 else None
 
 
 def _histogram(summary: Summary) -> list[tuple[float, int]]:

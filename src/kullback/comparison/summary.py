@@ -7,6 +7,7 @@ processes give the same digits.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,14 +34,18 @@ def exact_sum(values: np.ndarray) -> int:
         >>> exact_to_float(exact_sum(np.array([1e16, 1.0, -1e16])))
         1.0
     """
+    if not len(values):
+        return 0
     mantissa, exponent = np.frexp(values.astype(np.float64))
-    digits = (mantissa * 2.0**53).astype(np.int64)
+    order = np.argsort(exponent, kind="stable")
+    digits, exponent = (mantissa * 2.0**53).astype(np.int64)[order], exponent[order]
+    starts = np.array([0, *(np.flatnonzero(exponent[1:] != exponent[:-1]) + 1).tolist()])
+    # Two halves, so that the sum of up to 2^36 of them stays inside 64 bits.
+    upper = np.add.reduceat(digits >> 27, starts).tolist()
+    lower = np.add.reduceat(digits & ((1 << 27) - 1), starts).tolist()
     total = 0
-    for power in np.unique(exponent).tolist():
-        chosen = digits[exponent == power]
-        # Two halves, so that the sum of up to 2^36 of them stays inside 64 bits.
-        whole = (int((chosen >> 27).sum()) << 27) + int((chosen & ((1 << 27) - 1)).sum())
-        total += whole << (power - 53 + _UNIT_EXPONENT)
+    for high, low, power in zip(upper, lower, exponent[starts].tolist(), strict=True):
+        total += ((high << 27) + low) << (power - 53 + _UNIT_EXPONENT)
     return total
 
 
@@ -86,7 +91,7 @@ class Summary:
         if not len(values):
             return
         self.count += len(values)
-        for block in np.unique(blocks).tolist():
+        for block in sorted(set(blocks.tolist())):
             chosen = values[blocks == block]
             part = exact_sum(chosen)
             self.total += part
@@ -94,8 +99,7 @@ class Summary:
             self.blocks[block] = (count + len(chosen), total + part)
         self.squares += exact_sum(values * values)
         self.low, self.high = min(self.low, float(values.min())), max(self.high, float(values.max()))
-        keys, counts = np.unique(_bucket(values), return_counts=True)
-        for key, number in zip(keys.tolist(), counts.tolist(), strict=True):
+        for key, number in Counter(_bucket(values).tolist()).items():
             self.buckets[key] = self.buckets.get(key, 0) + number
         if self.kept is not None:
             self.kept.extend(values.tolist())
