@@ -20,7 +20,10 @@ bool acceptable(const RowsCall& call) {
     if (call.function == 3 && !is_one_sided(call) && call.rows > 0) return false;
     if (call.outer < 0 || call.outer > 4 || (is_power(call) && !(call.share > 0 && call.share != 1))) return false;
     if (is_mixture(call) && !(call.share > 0 && call.share < 1)) return false;
-    if (is_measures(call) && (call.statistics == nullptr || !(call.share >= 0 && call.share <= 64))) return false;
+    if (is_measures(call)) {
+        const bool has_places = call.statistics != nullptr && call.gradient[0] != nullptr && call.gradient[1] != nullptr;
+        if (!has_places || !(call.share >= 1 && call.share <= 64)) return false;
+    }
     for (int i = 0; i < 2; ++i) {
         const RowsSide& side = call.sides[i];
         if (side.dtype < 0 || side.dtype > 3 || (call.data[i] == nullptr && call.rows > 0)) return false;

@@ -42,8 +42,8 @@ struct RowStatistics {
     double shift[2];
     double scale[2], total[2];  // sum e^a = 2^scale[0] total[0], sum e^b = 2^scale[1] total[1]
     double gap, gap_low;        // log of the ratio of these sums, b's over a's, as an unevaluated sum
-    double kl;                  // KL(p || q); of total variation in the end E_p |log q/p|, of measures total variation
-    double value;               // of the function, before the outer one
+    double kl;                  // KL(p || q); of total variation in the end E_p |log q/p|
+    double value;               // of the function, before the outer one; of measures total variation
     double mean[2];             // of a mixture: the means of its derivatives with respect to p and q; of a cross-entropy: E_p b,
                                 // as an unevaluated sum; of Jeffreys: nothing and KL(q || p); of total variation: see
                                 // symmetric.h; of measures: Jensen-Shannon and KL(q || p)
@@ -93,7 +93,7 @@ inline bool is_variation(const RowsCall& call) { return call.function == int64_t
 inline bool is_generalized(const RowsCall& call) { return call.function == int64_t(RowFunction::kGeneralized); }
 inline bool is_measures(const RowsCall& call) { return call.function == int64_t(RowFunction::kMeasures); }
 // A function that follows from the log-ratios that KL(p || q) is found with.
-inline bool follows_kl(const RowsCall& call) { return is_mixture(call) || is_power(call) || is_jeffreys(call) || is_variation(call) || is_measures(call); }
+inline bool follows_kl(const RowsCall& call) { return is_mixture(call) || is_power(call) || is_jeffreys(call) || is_variation(call); }
 
 // Whether both sides are one: the same numbers in the same order with the same meaning.
 inline bool is_one_sided(const RowsCall& call) {

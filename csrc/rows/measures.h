@@ -1,9 +1,10 @@
-// What `kullback compare` reports of a row, from one pass after that of KL(p || q): KL(q || p), Jensen-Shannon, total variation
-// and the classes with the largest weights of both sides.
+// What `kullback compare` reports of a row, from two passes: the first one sums the weights and finds the classes with the largest
+// weights of both sides, the second one sums KL in both directions, Jensen-Shannon and total variation.
 //
 // With v = log q/p, s = -|v| <= 0, m = e^s - 1 and M the larger of p and q, the smaller is M (1 + m), and a class adds
 //
 //     to KL(q || p)        M phi(s) where q is the larger, M psi(s) elsewhere;   phi(s) = m - s,   psi(s) = (1 + m) s - m,
+//     to KL(p || q)        the other one of these two,
 //     to Jensen-Shannon    M ((1 + m) s - (2 + m) log(1 + m/2)) / 2,
 //     to total variation   -M m / 2.
 //
@@ -79,22 +80,48 @@ struct ClassShares {
         const Vector<T> shannon = T(0.5) * (held - (T(1) + r) * (r * log_more - T(0.69314718055994530942)));
         return {e.less_one - s, held - e.less_one, shannon, -e.less_one};
     }
+
+    [[gnu::always_inline]] void replace(Mask<T> where, const ClassShares& by) {
+        phi = where ? by.phi : phi, psi = where ? by.psi : psi;
+        shannon = where ? by.shannon : shannon, variation = where ? by.variation : variation;
+    }
+};
+
+// What one pass finds. An error d of D, e^d - 1 = growth, moves each of them; `corrected` takes that back.
+struct MeasureSums {
+    double forward, reverse, shannon, variation;
+    double growth;    // sum (q - p)
+    double q_larger;  // mass of q where q is the larger
+
+    void store_corrected(RowStatistics& s) const {
+        const auto less = [](double sum, double correction) { return sum > correction ? sum - correction : 0.0; };
+        s.kl = less(forward, log1p_remainder(growth));
+        s.mean[1] = less(reverse, log1p_remainder(-growth / (1 + growth)));
+        s.mean[0] = less(shannon, growth * growth / 8);
+        s.value = variation - growth * (q_larger - 0.5);
+    }
+
+    // The corrections are as accurate as their relative sizes allow.
+    bool accurate() const {
+        const double least = forward < reverse ? forward : reverse, square = growth * growth;
+        return square <= 0.5 * least && square <= 2 * shannon && magnitude(growth) <= 3e-4 * variation;
+    }
 };
 
 template <class T, bool kHasMask>
-void sum_measures(const RowPair<T>& row, RowStatistics& s) {
+MeasureSums sum_measures(const RowPair<T>& row, const RowStatistics& s) {
     using V = Vector<T>;
     using M = Mask<T>;
     constexpr int kCount = Lanes<T>::kCount;
     const Normalised<T> is(s);
     const V origin_p = fill(Format<T>::kRound - is.scale_p), origin_q = fill(Format<T>::kRound - is.scale_q);
     const V over_p = fill(is.over_p), over_q = fill(is.over_q);
-    Accumulator<T> reverse, shannon, variation;
+    Accumulator<T> forward, reverse, shannon, variation, excess, q_larger_mass;
     M only_q{};
     row.template each_exact_block<kHasMask>([&](const T* a, const T* b, int64_t count, int64_t, const T* low) {
-        Accumulator<T> block_reverse, block_shannon, block_variation;
+        Accumulator<T> block_forward, block_reverse, block_shannon, block_variation, block_excess, block_q_larger;
         for (int64_t i = 0; i < rounded_up<T>(count); i += kGroup<T>) {
-            V sum_reverse{}, sum_shannon{}, sum_variation{};
+            V sum_forward{}, sum_reverse{}, sum_shannon{}, sum_variation{}, sum_excess{}, sum_q_larger{};
 #pragma GCC unroll 4
             for (int j = 0; j < 4; ++j) {
                 const int64_t k = i + j * kCount;
@@ -111,27 +138,39 @@ void sum_measures(const RowPair<T>& row, RowStatistics& s) {
                 const V size = -magnitude_of(v);
                 ClassShares<T> share = ClassShares<T>::near(size);
                 const M far = size < T(-1);
-                if (any(far)) {
-                    const ClassShares<T> beyond = ClassShares<T>::far(size);
-                    share.phi = far ? beyond.phi : share.phi, share.psi = far ? beyond.psi : share.psi;
-                    share.shannon = far ? beyond.shannon : share.shannon, share.variation = far ? beyond.variation : share.variation;
-                }
-                V to_reverse = q_larger ? share.phi : share.psi;
+                if (any(far)) share.replace(far, ClassShares<T>::far(size));
                 if constexpr (kHasMask) {
                     larger_one = nothing ? V{} : larger_one;
-                    // A class that p lacks makes the row infinite; here it counts for nothing.
-                    to_reverse = magnitude_of(to_reverse) < kInfinity<T> ? to_reverse : V{};
+                    // A class that one side lacks makes the row infinite in one direction; there it counts for nothing.
+                    share.phi = share.phi < kInfinity<T> ? share.phi : V{};
                 }
-                sum_reverse += larger_one * to_reverse, sum_shannon += larger_one * share.shannon;
-                sum_variation += larger_one * share.variation;
+                const V varies = larger_one * share.variation;
+                sum_forward += larger_one * (q_larger ? share.psi : share.phi);
+                sum_reverse += larger_one * (q_larger ? share.phi : share.psi);
+                sum_shannon += larger_one * share.shannon, sum_variation += varies;
+                sum_excess += q_larger ? varies : V{}, sum_q_larger += q_larger ? larger_one : V{};
             }
-            block_reverse.add(sum_reverse), block_shannon.add(sum_shannon), block_variation.add(sum_variation);
+            block_forward.add(sum_forward), block_reverse.add(sum_reverse), block_shannon.add(sum_shannon);
+            block_variation.add(sum_variation), block_excess.add(sum_excess), block_q_larger.add(sum_q_larger);
         }
-        reverse.add(block_reverse), shannon.add(block_shannon), variation.add(block_variation);
+        forward.add(block_forward), reverse.add(block_reverse), shannon.add(block_shannon);
+        variation.add(block_variation), excess.add(block_excess), q_larger_mass.add(block_q_larger);
     });
-    s.mean[0] = shannon.total();
-    s.mean[1] = any(only_q) ? kInfinity<double> : reverse.total();
-    s.kl = 0.5 * variation.total();
+    const double varies = variation.total();
+    return {forward.total(), any(only_q) ? kInfinity<double> : reverse.total(), shannon.total(), 0.5 * varies,
+            2 * excess.total() - varies, q_larger_mass.total()};
+}
+
+// All measures of a row whose sums are known.
+template <class T, bool kHasMask>
+void describe_measures(const RowPair<T>& row, RowStatistics& s) {
+    for (int round = 0; round < 3; ++round) {
+        const MeasureSums sums = sum_measures<T, kHasMask>(row, s);
+        sums.store_corrected(s);
+        move_gap(s, sums.growth);
+        if (sums.accurate()) break;
+    }
+    if (s.state & kInfinite) s.kl = kInfinity<double>;
 }
 
 // The classes with the largest weights of one side, largest first and the earlier class first among equals.
@@ -143,6 +182,8 @@ class TopClasses {
     }
 
     static constexpr int64_t kMost = 64;
+
+    bool wants(T weight) const { return weight > weights_[number_ - 1]; }
 
     [[gnu::always_inline]] void look_at(const T* block, int64_t count, int64_t at) {
         constexpr int kCount = Lanes<T>::kCount;
@@ -172,16 +213,24 @@ class TopClasses {
     T weights_[kMost];
 };
 
-// `share` of the call is how many; gradient[0] and gradient[1] receive the classes of p and q, as int64.
+// The same of both sides. `share` of the call is how many; gradient[0] and gradient[1] receive the classes of p and q, as int64.
 template <class T>
-void find_top_classes(const RowPair<T>& pair, const RowsCall& call, int64_t row) {
-    const int64_t number = int64_t(call.share);
-    if (number < 1 || call.gradient[0] == nullptr || call.gradient[1] == nullptr) return;
-    TopClasses<T> of_p(static_cast<int64_t*>(call.gradient[0]) + row * number, number);
-    TopClasses<T> of_q(static_cast<int64_t*>(call.gradient[1]) + row * number, number);
-    pair.template each_block<true>([&](const T* a, const T* b, int64_t count, int64_t at) {
-        of_p.look_at(a, count, at), of_q.look_at(b, count, at);
-    });
-}
+class TopOfBoth {
+  public:
+    TopOfBoth(const RowsCall& call, int64_t row)
+        : number_(int64_t(call.share)),
+          p_(static_cast<int64_t*>(call.gradient[0]) + row * number_, number_),
+          q_(static_cast<int64_t*>(call.gradient[1]) + row * number_, number_) {}
+
+    // A block and its largest weights.
+    [[gnu::always_inline]] void operator()(const T* a, const T* b, T top_a, T top_b, int64_t count, int64_t at) {
+        if (p_.wants(top_a)) p_.look_at(a, count, at);
+        if (q_.wants(top_b)) q_.look_at(b, count, at);
+    }
+
+  private:
+    int64_t number_;
+    TopClasses<T> p_, q_;
+};
 
 }  // namespace kullback::KULLBACK_SET

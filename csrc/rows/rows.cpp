@@ -16,13 +16,14 @@ namespace {
 
 struct RowStart {
     int64_t p, q;  // elements from the start of the data
+    int64_t row = 0;
 };
 
 RowStart start_of(const RowsCall& call, int64_t row) {
-    if (call.layout == nullptr) return {row * call.sides[0].row_stride, row * call.sides[1].row_stride};
+    if (call.layout == nullptr) return {row * call.sides[0].row_stride, row * call.sides[1].row_stride, row};
     const int64_t dimensions = call.layout[0];
     const int64_t *sizes = call.layout + 1, *p = sizes + dimensions, *q = p + dimensions;
-    RowStart start{0, 0};
+    RowStart start{0, 0, row};
     for (int64_t d = dimensions - 1; d >= 0; --d) {
         const int64_t index = row % sizes[d];
         row /= sizes[d];
@@ -37,11 +38,12 @@ Weights logs_of(const RowsCall& call) { return call.result_wide ? Weights::kAsEx
 template <class T, bool kHasMask>
 bool try_row(const RowsCall& call, const RowStart& start, RowStatistics& s) {
     const RowPair<T> row(call, start.p, start.q, s.shift, logs_of(call));
-    const RowSums sums = sum_row<T, kHasMask>(row);
+    const RowSums sums = is_measures(call) ? sum_row<T, kHasMask>(row, TopOfBoth<T>(call, start.row)) : sum_row<T, kHasMask>(row);
     if (!sums.usable()) return false;
     s.state = (kHasMask ? kMasked : kClean) | (sizeof(T) == 8 ? kDouble : kClean);
     describe_row(sums, s);
-    refine_kl<T, kHasMask>(row, s);
+    if (is_measures(call)) describe_measures<T, kHasMask>(row, s);
+    else refine_kl<T, kHasMask>(row, s);
     return true;
 }
 
@@ -66,7 +68,7 @@ bool with_weights(const RowsCall& call, Work&& work) {
 // KL in float where a side holds weights. Their logarithms are too coarse for anything but the direct form: false where that is not
 // accurate.
 bool try_weights(const RowsCall& call, const RowStart& start, RowStatistics& s) {
-    if (follows_kl(call)) return false;
+    if (follows_kl(call) || is_measures(call)) return false;
     const bool found = with_weights(call, [&](auto linear_p, auto linear_q) {
         return try_weights<false, linear_p, linear_q>(call, start, s) || try_weights<true, linear_p, linear_q>(call, start, s);
     });
@@ -248,28 +250,6 @@ void measure_variation(const RowsCall& call, const RowStart& start, RowStatistic
     else try_variation<double, false>(call, start, s);
 }
 
-template <class T, bool kHasMask>
-void measure_all(const RowsCall& call, const RowStart& start, int64_t row, RowStatistics& s) {
-    const RowPair<T> pair(call, start.p, start.q, s.shift, logs_of(call));
-    find_top_classes(pair, call, row);
-    if (s.kl == 0) return;  // as are the other measures
-    sum_measures<T, kHasMask>(pair, s);
-    // In a row whose KL is large D is known to a rounding of floats, which is too little for small measures.
-    if ((s.state & kRefined) || (s.mean[0] > 0.01 && s.mean[1] > 0.04)) return;
-    refine_gap<T, kHasMask>(pair, s);
-    sum_measures<T, kHasMask>(pair, s);
-}
-
-void measure_all(const RowsCall& call, const RowStart& start, int64_t row, RowStatistics& s) {
-    if (s.state & kDouble) {
-        if (s.state & kMasked) measure_all<double, true>(call, start, row, s);
-        else measure_all<double, false>(call, start, row, s);
-    } else {
-        if (s.state & kMasked) measure_all<float, true>(call, start, row, s);
-        else measure_all<float, false>(call, start, row, s);
-    }
-}
-
 // What follows from the KL of a row that is measured.
 void measure_follower(const RowsCall& call, int64_t row, RowStatistics& s) {
     if (is_mixture(call)) {
@@ -280,7 +260,6 @@ void measure_follower(const RowsCall& call, int64_t row, RowStatistics& s) {
     const RowStart start = start_of(call, row);
     if (is_power(call)) measure_power(call, start, s);
     else if (is_jeffreys(call)) measure_jeffreys(call, start, s);
-    else if (is_measures(call)) measure_all(call, start, row, s);
     else measure_variation(call, start, s);
 }
 
@@ -455,7 +434,7 @@ int64_t forward_in_strips(const RowsCall& call, int64_t begin, int64_t end) {
 }
 
 int64_t forward(const RowsCall& call, int64_t begin, int64_t end) {
-    if (!has_weights(call) && !is_entropy(call) && !is_generalized(call)) {
+    if (!has_weights(call) && !is_entropy(call) && !is_generalized(call) && !is_measures(call)) {
         if (call.wide && Strip<double>::fits(call.classes)) return forward_in_strips<double, Extra::kNothing>(call, begin, end);
         const bool keep = follows_kl(call) && (call.statistics == nullptr || is_variation(call) || is_power(call));
         if (!call.wide && Strip<float>::fits(call.classes)) {
@@ -477,7 +456,7 @@ int64_t forward(const RowsCall& call, int64_t begin, int64_t end) {
             measure_generalized(call, row, s);
         } else {
             measure_row(call, row, s);
-            s.value = s.kl;
+            if (!is_measures(call)) s.value = s.kl;
             if (follows_kl(call)) measure_follower(call, row, s);
         }
         reported |= deliver(call, row, s);

@@ -159,20 +159,27 @@ template <class T, bool kHasMask, bool kLinearP = false, bool kLinearQ = false, 
     return {block_p, block_q, block_cross, block_extra, leaks, broken};
 }
 
-template <class T, bool kHasMask, bool kLinearP = false, bool kLinearQ = false>
-RowSums sum_row(const RowPair<T>& row) {
+struct LookAtNothing {
+    template <class... Block>
+    void operator()(const Block&...) const {}
+};
+
+// look(a, b, largest of a, of b, count, at) sees each block.
+template <class T, bool kHasMask, bool kLinearP = false, bool kLinearQ = false, class Look = LookAtNothing>
+RowSums sum_row(const RowPair<T>& row, Look&& look = {}) {
     ScaledTotal<T> p, q;
     if (kLinearP) p.scale = 0;
     if (kLinearQ) q.scale = 0;
     Accumulator<T> cross;
     bool in_range = true;
     Mask<T> leaks{}, broken{};
-    row.template each_block<kHasMask, kLinearP, kLinearQ>([&](const T* a, const T* b, int64_t count, int64_t) {
+    row.template each_block<kHasMask, kLinearP, kLinearQ>([&](const T* a, const T* b, int64_t count, int64_t at) {
         const int64_t padded = rounded_up<T>(count);
         double shrink_p = 1, shrink_q = 1;
-        in_range = in_range && (kLinearP || p.raise(largest_in(a, padded), shrink_p)) &&
-                   (kLinearQ || q.raise(largest_in(b, padded), shrink_q));
+        const T top_p = kLinearP ? T(0) : largest_in(a, padded), top_q = kLinearQ ? T(0) : largest_in(b, padded);
+        in_range = in_range && (kLinearP || p.raise(top_p, shrink_p)) && (kLinearQ || q.raise(top_q, shrink_q));
         if (!in_range) return;
+        look(a, b, top_p, top_q, count, at);
         if (shrink_p != 1.0) cross.scale(shrink_p);
         const BlockSums<T> block = sum_block<T, kHasMask, kLinearP, kLinearQ>(a, b, padded, p.scale, q.scale, kAhead<T>);
         p.total.add(block.p), q.total.add(block.q), cross.add(block.cross);

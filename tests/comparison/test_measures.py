@@ -64,6 +64,16 @@ def test_rows_agree_with_extended_precision(dtype, noise, classes):
     agrees(a, b.masked_fill(mask, -math.inf), limit)
 
 
+def test_rows_of_a_common_shift_and_of_one_far_class_keep_their_small_measures():
+    generator = torch.Generator().manual_seed(8)
+    a = torch.randn(4, 5000, generator=generator)
+    b = a + 1e-3 * torch.randn(4, 5000, generator=generator)
+    agrees(a, b + 7.3, 2e-6)
+    agrees(a, a + 1e-5 * torch.randn(4, 5000, generator=generator), 2e-6)
+    b[:, 9] -= 5e6  # KL is large, total variation and KL(q || p) stay small
+    agrees(a, b, 2e-6)
+
+
 def test_native_rows_and_torch_agree_for_every_view():
     generator = torch.Generator().manual_seed(5)
     counts = [torch.randint(0, 9, (20, 60), generator=generator).double() for _ in range(2)]

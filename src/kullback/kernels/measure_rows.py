@@ -63,8 +63,8 @@ def native_measures(
     tops = tuple(torch.full((*batch, top), -1) for _ in range(2))
     if _native.library.kullback_rows_forward(_pack(_native, tensors, request, statistics, value, None, tops)):
         check()
-    # RowStatistics of csrc/rows/call.h: shift, scale and total of p and q, gap in two parts, total variation, KL, ...
-    shift_p, shift_q, scale_p, scale_q, total_p, total_q, _, _, variation, kl, js, reverse, _ = statistics.view(
+    # RowStatistics of csrc/rows/call.h: shift, scale and total of p and q, gap in two parts, KL, total variation, ...
+    shift_p, shift_q, scale_p, scale_q, total_p, total_q, _, _, kl, variation, js, reverse, _ = statistics.view(
         -1, 13
     ).T
     sums = tuple(a + b * _LOG_2 + c.log() for a, b, c in ((shift_p, scale_p, total_p), (shift_q, scale_q, total_q)))
