@@ -28,7 +28,7 @@ def test_one_pair_of_axes_for_each_figure():
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(UnavailableError, match=r"kullback\[plot\]"):
         draw_figures(full_page().figures())
 

@@ -56,9 +56,12 @@ def _per_element(mask: Tensor, batch_dims: int, join: Callable[[Tensor, int], Te
 def replace_unexplained_nan(formula: Formula, p: Distribution, q: Distribution) -> Answer | None:
     """The formula's value and error without NaN; None where the formula has no answer.
 
-    Where values cannot be looked at, elements with an infinite parameter have no gradient, NaN or not.
+    Where values cannot be looked at, elements with an infinite parameter have no gradient, NaN or not, and only
+    distributions without event dimensions are guarded: torch's constraints on matrices look at values.
     """
     traced = is_traced()
+    if traced and p.event_shape:
+        return formula(p, q)
     found = (_of_constant_infinities(formula, p, q) if traced else None) or formula(p, q)
     if found is None or found[0].is_meta or not (traced or bool(found[0].isnan().any())):
         return found
@@ -83,9 +86,7 @@ def _in_domain(distribution: Distribution) -> Tensor:
 
 
 def _of_constant_infinities(formula: Formula, p: Distribution, q: Distribution) -> Answer | None:
-    """The answer without gradient in the elements of univariate distributions that have an infinite parameter."""
-    if p.event_shape:
-        return None
+    """The answer without gradient in the elements that have an infinite parameter."""
     found = [_elements_where(torch.isinf, side) for side in (p, q)]
     infinite = [elements for elements in found if elements is not None]
     return _without_gradient_at(functools.reduce(torch.logical_or, infinite), formula, p, q) if infinite else None
