@@ -135,7 +135,8 @@ def test_gradient(case: Case, dtype: torch.dtype) -> None:
     bad = []
     tolerance = case.gradient_tolerance if dtype == torch.float64 else GRADIENT[dtype]
     for row in rows(case, dtype):
-        if "gradient" not in row:
+        # A divergence beyond the dtype's range is infinite, and its slopes are infinite or masked.
+        if "gradient" not in row or float(row["kl"]) > torch.finfo(dtype).max:
             continue
         params = {"p": tensors(row["p"], dtype, grad=True), "q": tensors(row["q"], dtype, grad=True)}
         kl_divergence(*case.build(params["p"], params["q"])).backward()

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from kullback._core.special.exp_log import log1pmx_value
+from kullback._core.special.exp_log import log1pmx
 from kullback.densities.registry import Reading
 from kullback.divergences.expectations import over_components
 from kullback.divergences.some_elements import disjoint, snapped, where_not
@@ -119,4 +119,4 @@ def _skewed(r: Tensor, alpha: float) -> Tensor:
     share = torch.where(p_larger, 1.0, below) / (1 + below)
     log_m_over_p = torch.where(p_larger, torch.log(alpha + beta * below), size + torch.log(beta + alpha * below))
     far = -beta * torch.tanh(r / 2) - share * log_m_over_p
-    return torch.where(near, -share * log1pmx_value(torch.where(near, w, 0.0)), far)
+    return torch.where(near, -share * log1pmx(torch.where(near, w, 0.0)), far)

@@ -115,7 +115,8 @@ def _finite(p: Reading, q: Reading, has_all_mass: Tensor) -> tuple[Tensor, Tenso
     value, error = found.value, found.error
     # Where nobody sees how the integrand ends, and what is seen grows beyond all numbers of use, it diverges.
     endless = error.isinf() & (value.detach() > _ENDLESS)
-    value = torch.where((value > _INFINITE) | endless, math.inf, value.clamp_min(0.0))
+    value = torch.where((value > _INFINITE) | endless, math.inf, value)
+    value = torch.where(value < 0, 0.0, value)  # not clamp_min, whose slope at 0 is 0
     sure = value.detach() < _UNSURE
     error = torch.where(sure, error, math.inf)
     if value.requires_grad and not is_traced() and not bool(sure.all()):

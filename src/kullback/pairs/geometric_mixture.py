@@ -41,7 +41,7 @@ def renyi_in_family(p: Distribution, q: Distribution, alpha: float) -> Tensor | 
     if alpha > 1:
         far = direct.detach() > _CLOSE
         value = torch.where(far, direct + kl_answer(p, between)[0] / (alpha - 1), value.clamp_min(0.0))
-    value = torch.where(direct == 0, direct, value)
+    value = torch.where(direct == 0, alpha * direct, value)  # the second derivatives at p = q, too
     return torch.where(exists, value, math.inf)
 
 
