@@ -98,9 +98,8 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     if shape != q.batch_shape or p.event_shape != q.event_shape:
         shape = check_pair(p, q)
     value = _closed_form(rule, p, q)
-    if not rule.finished:
-        dtype = result_dtype(p, q)
-        value = value if value.dtype is dtype else value.to(dtype)
+    if not rule.finished and value.dtype is not torch.float32:  # nothing is computed in less than the parameters' dtype
+        value = value.to(result_dtype(p, q))
     return value if value.shape == shape else value.expand(shape)
 
 
@@ -111,7 +110,7 @@ def _closed_form(rule: registry.Rule, p: Distribution, q: Distribution) -> Tenso
     value = _without_nan(rule, p, q) if traced else cast("Tensor", rule.formula(p, q))
     # One look at the least value shows a NaN, too. Only on the CPU: elsewhere it waits for the device.
     seen = value.is_cpu and not traced
-    least = value.detach().min().item() if seen and value.numel() else 0.0
+    least = _least(value) if seen else 0.0
     if math.isnan(least):
         value = _without_nan(rule, p, q)
     if not least >= 0 or not seen:
@@ -122,6 +121,12 @@ def _closed_form(rule: registry.Rule, p: Distribution, q: Distribution) -> Tenso
     if isinstance(inside, Tensor):
         return torch.where(inside, value, torch.inf)
     return value if inside else infinite_everywhere(p, q)
+
+
+def _least(value: Tensor) -> float:
+    if value.numel() > 1:
+        return value.detach().min().item()
+    return value.item() if value.numel() else 0.0
 
 
 def _without_nan(rule: registry.Rule, p: Distribution, q: Distribution) -> Tensor:

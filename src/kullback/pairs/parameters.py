@@ -22,6 +22,9 @@ __all__ = [
 ]
 
 
+_WITH_DERIVED_TENSORS = (VonMises, Weibull, Kumaraswamy)
+
+
 def construct_unvalidated(kind: type[Distribution], state: dict[str, object], batch_shape: torch.Size) -> Distribution:
     """An object without going through its constructor, which would validate and derive anew."""
     made = object.__new__(kind)
@@ -36,7 +39,7 @@ def stored_values(holder: Distribution | Transform) -> list[Any]:
     Kumaraswamy keep reciprocals, whose derivatives overflow.
     """
     stored = vars(holder)
-    if isinstance(holder, VonMises | Weibull | Kumaraswamy):
+    if isinstance(holder, _WITH_DERIVED_TENSORS):
         return [value for name, value in stored.items() if name in holder.arg_constraints]
     return list(stored.values())
 

@@ -19,6 +19,7 @@ from kullback.pairs.gaussian.relative_factor import (
     factor_difference,
     given,
     is_known,
+    kl_of_similar,
     log1p_gaps,
     lower_factor,
     relative_factor,
@@ -42,20 +43,26 @@ def kl_gaussian_gaussian(p: Gaussian, q: Gaussian) -> Tensor:
     """
     tensors = p.loc, stored_factor(p), q.loc, stored_factor(q)
     dtype = compared_in(*tensors)
-    loc_p, lower_p, loc_q, lower_q = (t.to(dtype) for t in tensors)
-    shift = torch.linalg.solve_triangular(lower_q, (loc_p - loc_q).unsqueeze(-1), upper=False)
-    w, log_diagonal = factor_difference(lower_p, lower_q)
-    value: Tensor = 0.5 * (w.square().sum((-2, -1)) + shift.square().sum((-2, -1))) + log1p_gaps(w, log_diagonal)
+    loc_p, lower_p, loc_q, lower_q = (t if t.dtype is dtype else t.to(dtype) for t in tensors)
+    value, solved = kl_of_similar(loc_p, lower_p, loc_q, lower_q) or _kl_of_factors(loc_p, lower_p, loc_q, lower_q)
     kinds = {given(p), given(q)}
-    if not (kinds <= {"covariance_matrix", "cov_factor"} or kinds == {"precision_matrix"}):
+    if "scale_tril" in kinds or ("precision_matrix" in kinds and len(kinds) > 1):
         return value
-    if is_known(w) and not bool((w.detach().square().sum((-2, -1)) < NEAR).any()):
+    w = solved.detach()[..., : lower_q.shape[-1]]
+    if is_known(w) and not bool((w.square().sum((-2, -1)) < NEAR).any()):
         return value
     (loc_p,), (loc_q,) = read(p, "loc"), read(q, "loc")
     lower = lower_factor(q)
     shift = torch.linalg.solve_triangular(lower, (loc_p - loc_q).unsqueeze(-1), upper=False)
     divergence: Tensor = 0.5 * (trace_minus_log_det(*relative_factor(p, q, lower)) + shift.square().sum((-2, -1)))
     return divergence
+
+
+def _kl_of_factors(loc_p: Tensor, lower_p: Tensor, loc_q: Tensor, lower_q: Tensor) -> tuple[Tensor, Tensor]:
+    """The divergence, and W, for factors of any scales, whose values need not be looked at."""
+    shift = torch.linalg.solve_triangular(lower_q, (loc_p - loc_q).unsqueeze(-1), upper=False)
+    w, log_diagonal = factor_difference(lower_p, lower_q)
+    return 0.5 * (w.square().sum((-2, -1)) + shift.square().sum((-2, -1))) + log1p_gaps(w, log_diagonal), w
 
 
 def _as_gaussian(d: Independent[Distribution]) -> Distribution | None:
