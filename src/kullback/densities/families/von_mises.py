@@ -25,5 +25,9 @@ def von_mises(loc: Tensor, concentration: Tensor) -> Density:
         return constant - 2 * k * torch.sin(x.z(inner, zero) / 2) ** 2
 
     coordinate = Logit(-math.pi, math.pi, torch.full_like(k, math.log(2 * math.pi)))
-    marks = centred(inner, log_width), centred(beyond, log_width)
+    # A mark on an end has no coordinate, and one that moves beside it moves fast, which costs the gradient digits.
+    width = torch.exp(log_width.detach())
+    most = math.pi - width / 8
+    mode = torch.maximum(torch.minimum(inner.detach(), most), -most)
+    marks = centred(mode, log_width), centred(beyond, log_width)
     return Density(-math.pi, math.pi, coordinate, log_prob, marks, (power(1.0), power(1.0)))
