@@ -9,6 +9,7 @@ parameters and otherwise infinite, because an infinite scale or location is a li
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 
 import torch
@@ -33,15 +34,20 @@ def nan_where_parameters_are_nan(value: Tensor, *distributions: Distribution) ->
 
 
 def _elements_where(test: Callable[[Tensor], Tensor], distribution: Distribution) -> Tensor | None:
-    """Which elements have a parameter that passes the test; None where none has. A Beta's are those of a Dirichlet."""
+    """Which elements have a parameter that is NaN, or infinite, as the test asks; None where none is.
+
+    A Beta's parameters are those of a Dirichlet.
+    """
     found: Tensor | None = None
+    traced = is_traced()
     for value in stored_values(distribution):
         here = None
         if isinstance(value, Tensor) and value.is_floating_point():
-            here = test(value)
+            # A finite sum shows at once that nothing is NaN or infinite.
+            here = test(value) if traced or not math.isfinite(value.detach().sum().item()) else None
         elif isinstance(value, Distribution):
             here = _elements_where(test, value)
-        if here is not None and (is_traced() or bool(here.any())):
+        if here is not None and (traced or bool(here.any())):
             here = _per_element(here, len(distribution.batch_shape), torch.any)
             found = here if found is None else found | here
     return found

@@ -22,7 +22,9 @@ __all__ = [
 ]
 
 
+# Tuples, because `A | B` is made anew at each call, which small inputs feel.
 _WITH_DERIVED_TENSORS = (VonMises, Weibull, Kumaraswamy)
+_HOLDERS, _SEQUENCES = (Distribution, Transform), (list, tuple)
 
 
 def construct_unvalidated(kind: type[Distribution], state: dict[str, object], batch_shape: torch.Size) -> Distribution:
@@ -53,9 +55,9 @@ def tensors_of(holder: Distribution | Transform) -> list[Tensor]:
                 found.append(value)
         elif isinstance(value, Distribution):  # a transform's own transform may be its inverse, which holds it
             found += tensors_of(value)
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, _SEQUENCES) and not isinstance(value, torch.Size):
             for part in value:
-                if isinstance(part, Distribution | Transform):
+                if isinstance(part, _HOLDERS):
                     found += tensors_of(part)
     return found
 

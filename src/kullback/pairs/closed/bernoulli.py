@@ -12,7 +12,7 @@ from torch.distributions import Bernoulli, Binomial, Geometric, Poisson
 from kullback.divergences.kl import integral
 from kullback.kernels.levels import is_traced
 from kullback.kernels.pair_ops import PairOp
-from kullback.pairs.parameters import gives_logits, read
+from kullback.pairs.parameters import gives_logits, read, working
 from kullback.pairs.registry import register
 from kullback.pairs.success_parameter import SuccessParameter, kl_per_success, kl_per_trial, success_parameter
 from kullback.special import kl_div
@@ -59,6 +59,8 @@ def kl_bernoulli_poisson(p: Bernoulli, q: Poisson) -> Tensor:
     parameter, (rate,) = success_parameter(p), read(q, "rate")
     success, failure = parameter.probabilities()
     value = kl_div(success, rate) + kl_div(failure, torch.ones_like(failure))
+    if not parameter.is_logits:
+        return value
     # A success that is merely too rare for a number (logits of -800) is still outside the support of a rate of 0.
     return value.masked_fill((rate == 0) & ~parameter.never(), math.inf)
 
@@ -70,12 +72,12 @@ def kl_bernoulli_poisson(p: Bernoulli, q: Poisson) -> Tensor:
     source="n KL(Bernoulli ‖ Bernoulli) for equal counts, else Σ p·(log p − log q) on panels of integers",
     decides_support=True,
 )
-def kl_binomial_binomial(p: Binomial, q: Binomial) -> tuple[Tensor, Tensor]:
+def kl_binomial_binomial(p: Binomial, q: Binomial) -> Tensor | tuple[Tensor, Tensor]:
     """More trials than q has are infinitely surprising, unless p never succeeds."""
-    (n,), (n_q,) = read(p, "total_count"), read(q, "total_count")
-    if is_traced() or not bool((n == n_q).all()):
+    n = p.total_count
+    if is_traced() or not bool((n == q.total_count).all()):
         return integral(p, q)
-    (given_p, logits_p), (given_q, logits_q) = success_parameter(p), success_parameter(q)
-    value = n * BERNOULLI_OPS[logits_p, logits_q](given_p, given_q)
-    value = torch.where(n == 0, 0.0, value)
-    return value, torch.zeros_like(value.detach())
+    logits_p, logits_q = gives_logits(p), gives_logits(q)
+    op = BERNOULLI_OPS[logits_p, logits_q]
+    per_trial = op(working(p.logits if logits_p else p.probs), working(q.logits if logits_q else q.probs))
+    return torch.where(n == 0, 0.0, n * per_trial)

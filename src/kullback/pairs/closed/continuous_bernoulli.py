@@ -4,7 +4,7 @@ It is an exponential family with log-normaliser η/2 + B(η), B(η) = log(sinh(�
 divergence from another member is the Bregman divergence of B. The restriction of an Exponential to [0, 1] is the member
 with η = −rate, the Uniform the one with η = 0.
 
-|x| ≤ 2 goes by B(x) = Σ (−1)^(k+1) ζ(2k)/k · (x/2π)²ᵏ; beyond it B(x) = |x|/2 − log|x| + log(1 − e^−|x|).
+|x| ≤ 1 goes by B(x) = Σ (−1)^(k+1) ζ(2k)/k · (x/2π)²ᵏ; beyond it B(x) = |x|/2 − log|x| + log(1 − e^−|x|).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kullback.pairs.registry import register
 from kullback.pairs.success_parameter import log_odds_difference, success_parameter
 from kullback.special import log1mexp, log1pmx
 
-_ZETA = torch.special.zeta(2.0 * torch.arange(1, 21, dtype=torch.float64, device="cpu"), 1.0).tolist()
+_ZETA = torch.special.zeta(2.0 * torch.arange(1, 13, dtype=torch.float64, device="cpu"), 1.0).tolist()
 _SERIES = [0.0] + [(-1) ** (k + 1) * z / k / (2 * math.pi) ** (2 * k) for k, z in enumerate(_ZETA, 1)]
 _SERIES_SLOPE = [2 * k * c for k, c in enumerate(_SERIES)][1:]  # of B′(x)/x
 _SERIES_CURVATURE = [(2 * k + 1) * c for k, c in enumerate(_SERIES_SLOPE)]  # of B″(x)
@@ -34,7 +34,7 @@ _RULE = gauss_legendre(14)
 
 def _inner_and_outer(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Where the series holds, its argument, and the size of the others."""
-    inner = x.abs() <= 2
+    inner = x.abs() <= 1
     return inner, torch.where(inner, x, 0.0), torch.where(inner, 4.0, torch.where(x < 0, -x, x))
 
 
