@@ -15,6 +15,7 @@ from torch.distributions import kl as torch_kl
 
 from kullback._core.errors import NoRouteError
 from kullback._core.notebook import numbers_html
+from kullback.kernels import native as native_kernels
 from kullback.kernels.levels import is_traced
 from kullback.pairs import registry, support
 from kullback.pairs.checks import check_pair, explain_no_route, registered_value, warn_of_other_densities
@@ -191,7 +192,7 @@ def kl_with_error(p: Distribution, q: Distribution) -> KLResult:
     value, error, method = _rounded(p, q)
     method = kl_method(p, q) or method
     rule = registry.find(type(p), type(q))
-    closed = _NATIVE if rule is not None and rule.finished else _CLOSED
+    closed = _NATIVE if rule is not None and rule.finished and native_kernels.library() is not None else _CLOSED
     # No answer is better than a few roundings of its dtype.
     least = max(4 * torch.finfo(value.dtype).eps, closed if error is None else _INTEGRATED)
     rounding = torch.where(value.isinf(), 0.0, value.detach().abs() * least)
