@@ -171,3 +171,9 @@ def test_errors_name_the_file_and_the_row(tmp_path, monkeypatch):
     monkeypatch.setattr("kullback.comparison.compare._CHUNK_BYTES", 8 * 4 * 5)
     with pytest.raises(kb.InputValueError, match=r"From row 10 on, where p is .*p.npy, q is .*p\[3\] has a negative"):
         compare(tmp_path / "p.npy", tmp_path / "p.npy", kind="probs")
+
+
+def test_tables_are_sent_to_compare_tables(tmp_path):
+    (tmp_path / "a.csv").write_text("x\n1\n")
+    with pytest.raises(kb.InputValueError, match="compare_tables"):
+        compare(tmp_path / "a.csv", tmp_path / "a.csv")

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.distributions import (
     Categorical,
+    Distribution,
     Exponential,
     Gamma,
     HalfNormal,
@@ -183,3 +184,14 @@ def test_refusals():
         estimate_kl(F, G, method="monte-carlo", num_draws=3)
     with pytest.raises(kb.NoRouteError, match="monte-carlo"):
         estimate_kl(Gamma(1.0, 1.0), Gamma(2.0, 1.0), method="quasi-monte-carlo")
+
+
+def test_a_class_without_a_sampler_is_refused_by_name():
+    class Still(Distribution):
+        arg_constraints = {}  # noqa: RUF012
+
+        def log_prob(self, value):
+            return -value.abs()
+
+    with pytest.raises(kb.NoRouteError, match="Still cannot be drawn from"):
+        estimate_kl(Still(validate_args=False), Normal(0.0, 1.0))

@@ -102,6 +102,18 @@ def test_missing_pair_names_the_pair_the_alternatives_and_the_way_out():
     assert kl_method(Normal(0.0, 1.0), Base()) is None
 
 
+def test_a_density_without_support_is_told_to_name_one():
+    class Triangle(Distribution):
+        arg_constraints = {}  # noqa: RUF012
+
+        def log_prob(self, value):
+            return torch.log((1 - value.abs()).clamp_min(0))
+
+    for p, q in ((Triangle(validate_args=False), Normal(0.0, 1.0)), (Normal(0.0, 1.0), Triangle(validate_args=False))):
+        with pytest.raises(NoRouteError, match="Triangle has a log_prob but no support"):
+            kl_divergence(p, q)
+
+
 def test_things_that_are_no_distributions():
     with pytest.raises(InputTypeError, match="p is not one"):
         kl_divergence(torch.zeros(3), Normal(0.0, 1.0))

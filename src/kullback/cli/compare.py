@@ -339,7 +339,7 @@ def judge(record: dict[str, Any], limits: dict[str, float]) -> int:
                 print(f"kullback: there is no {name} to compare with; there are {', '.join(known)}", file=sys.stderr)
                 return USAGE
             if not value <= limit:
-                print(f"{other['name']}: {name} = {value:.6g} is over {limit:g}", file=sys.stderr)
+                print(f"{other['name']}: {name.removeprefix('kl.')} = {value:.6g} is over {limit:g}", file=sys.stderr)
                 status = ABOVE_THRESHOLD
     return status
 

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from kullback._core.errors import InputValueError, explain_problem
 
+TABLE_ENDINGS = (".csv", ".tsv", ".parquet")  # read by `tables.py`
 FILE_ENDINGS = (".npy", ".npz", ".safetensors", ".safetensors.index.json")
 _PICKLED = (".pt", ".pth", ".bin", ".pkl", ".pickle", ".ckpt", ".joblib")
 _MAX_HEADER = 10_000
@@ -164,7 +165,12 @@ def open_rows(text: str | Path) -> Rows:
         raise
     except Exception as error:  # noqa: BLE001 - a damaged header ends in a tokenizer, an archive in zlib, and more
         refuse(str(text), f"it is damaged: {str(error).partition(chr(10))[0] or type(error).__name__}")
-    return refuse(str(text), f"{ending or 'this'} is no format that compare reads", ", ".join(FILE_ENDINGS))
+    tables = (
+        "; kullback.comparison.drift.compare_tables(base, other) reads tables"
+        if str(text).lower().endswith(TABLE_ENDINGS)
+        else ""
+    )
+    return refuse(str(text), f"{ending or 'this'} is no format that compare reads", ", ".join(FILE_ENDINGS) + tables)
 
 
 def _split(text: str) -> tuple[Path, str]:

@@ -11,10 +11,9 @@ import numpy as np
 
 from kullback._core.errors import InputTypeError, InputValueError, explain_problem
 from kullback._core.extras import import_extra
-from kullback.comparison.readers import open_rows, refuse, row_count
+from kullback.comparison.readers import TABLE_ENDINGS, open_rows, refuse, row_count
 from kullback.tensors.views import Samples
 
-TABLE_ENDINGS = (".csv", ".tsv", ".parquet")
 _MISSING = {"", "na", "n/a", "nan", "null", "none"}
 _MAX_FIELD = 1 << 20
 _CHUNK_ROWS = 1 << 15

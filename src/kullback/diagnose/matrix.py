@@ -97,7 +97,9 @@ def _chosen(name: str | None, known: dict[str, tuple[type[Distribution], Distrib
                 "No family of this name is in the table of pairs.",
                 got=repr(name),
                 expected=f"one of {', '.join(known)}",
-                instead=f"--p {close[0]}" if close else "mixtures and transformed distributions: docs, page Pairs",
+                instead=f"--p {close[0]}"
+                if close
+                else "kl_method(p, q) for classes of your own, mixtures and transformed distributions",
             )
         )
     return [found]

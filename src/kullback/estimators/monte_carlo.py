@@ -75,6 +75,16 @@ def estimate_by_draws(
         raise InputValueError(
             explain_problem("num_draws counts draws of p.", got=f"num_draws={num_draws!r}", expected="64 or more")
         )
+    if type(p).sample is Distribution.sample and type(p).rsample is Distribution.rsample:
+        name = type(p).__name__
+        raise NoRouteError(
+            explain_problem(
+                f"{name} cannot be drawn from, and KL(p || q) is an expectation over p.",
+                got=f"p = {name}, without sample() or rsample()",
+                expected="a class with one of them; with log_prob and support, kl(p, q) integrates instead",
+                instead=f"def sample(self, sample_shape=torch.Size()): ... in the class {name}",
+            )
+        )
     needed = None if method == "monte-carlo" else uniforms_needed(_source(p))
     if needed is not None and needed > _MAX_SOBOL_DIMENSION:
         needed = None

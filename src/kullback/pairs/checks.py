@@ -74,6 +74,14 @@ def explain_no_route(p: Distribution, q: Distribution, *, has_bounds: bool) -> s
             expected="a pair whose divergence can be computed; of this one only bounds are known",
             instead="estimate_kl(p, q) for an estimate with an error bar, kl_with_error(p, q) for bounds",
         )
+    without_support = next((type(side).__name__ for side in (p, q) if _has_density_but_no_support(type(side))), None)
+    if without_support is not None:
+        return explain_problem(
+            f"{without_support} has a log_prob but no support, so that nothing says where to integrate.",
+            got=f"p = {_written(p)}, q = {_written(q)}",
+            expected="log_prob and support, from which every divergence is integrated",
+            instead=f"support = constraints.real in the class {without_support}, or another of torch's constraints",
+        )
     return explain_problem(
         f"No closed form, integral or series for KL({name_p} || {name_q}).",
         got=f"p = {_written(p)}, q = {_written(q)}",
@@ -81,6 +89,10 @@ def explain_no_route(p: Distribution, q: Distribution, *, has_bounds: bool) -> s
         instead="estimate_kl(p, q) for an estimate with an error bar, or "
         f"@register_kl({name_p}, {name_q}) above your own formula",
     )
+
+
+def _has_density_but_no_support(kind: type[Distribution]) -> bool:
+    return kind.log_prob is not Distribution.log_prob and kind.support is Distribution.support
 
 
 def _reach_same_event(p: Distribution, q: Distribution) -> str:
