@@ -17,6 +17,8 @@ from kullback.integrate.problem import Integrand, Sample
 class _Surprise(Integrand):
     """−p·log q."""
 
+    grows_as_log_q = True
+
     def value(self, sample: Sample, close: Tensor) -> Tensor:
         """The integrand."""
         del close

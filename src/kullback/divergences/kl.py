@@ -37,6 +37,8 @@ class LogRatio(Integrand):
     need more: that q's mass stays there. Where the ends of a support are parameters, the first is differentiated.
     """
 
+    grows_as_log_q = True
+
     def value(self, sample: Sample, close: Tensor) -> Tensor:
         """The integrand."""
         weight, r = torch.exp(sample.log_weight), sample.log_ratio

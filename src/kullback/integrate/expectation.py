@@ -19,6 +19,7 @@ from kullback.integrate.crossings import find_crossings
 from kullback.integrate.panels import Marks, Range, find_range, locate, place_edges
 from kullback.integrate.peaks import Peaks, edges_of, find_peaks
 from kullback.integrate.problem import Densities, Integrand, Problem, Sample
+from kullback.integrate.remainder import find_limits, remainder
 from kullback.integrate.rules import EDGE_WEIGHTS, NUM_NODES, Rule, lattice_rule, legendre
 from kullback.kernels.levels import is_traced
 
@@ -105,7 +106,8 @@ def _expectation(problem: Problem) -> Expectation:
         fixed = still.densities()
         ends = _ends(fixed) if problem.ends else ()
         marks = _with_peaks(locate(fixed.over, fixed.others(), ends), peaks)
-        reach = _reach(fixed, marks, problem.integrand)
+        limits = find_limits(fixed, marks.own[:, :1]) if problem.integrand.grows_as_log_q else None
+        reach = _reach(fixed, marks, problem.integrand, limits)
     moving = fixed
     if is_traced() or _is_attached(problem):
         moving = problem.densities()
@@ -128,6 +130,9 @@ def _expectation(problem: Problem) -> Expectation:
         panels = _one_by_one(edges, panels)
     first = _looked_at(problem, edges, panels, None)
     value, error = first.summed(edges.shape[0]) if is_traced() else _refined(problem, edges, panels, first)
+    if limits is not None:
+        rest = remainder(moving, problem.integrand, edges, limits, first.close)
+        value, error = value + rest[0], error + rest[1]
     log_scale = torch.zeros_like(error) if problem.log_scale is None else problem.log_scale
     return Expectation(value, error + reach.beyond, log_scale)
 
@@ -151,14 +156,14 @@ def _with_peaks(marks: Marks, peaks: Peaks | None) -> Marks:
     return marks._replace(other=other, other_width=width, other_reach=torch.cat([marks.other_reach, peaks.reach], -1))
 
 
-def _reach(fixed: Densities, marks: Marks, integrand: Integrand) -> Range:
+def _reach(fixed: Densities, marks: Marks, integrand: Integrand, limits: Tensor | None) -> Range:
     def log_size(v: Tensor) -> tuple[Tensor, Tensor]:
         sample = fixed.sample(v)
         size = integrand.log_size(sample)
         unseen = (sample.log_ratio < -1e290) | sample.log_p.isnan() | sample.log_q.isnan()
         return size.nan_to_num(-math.inf), unseen & (not fixed.over.lattice)
 
-    return find_range(fixed.over, marks, log_size)
+    return find_range(fixed.over, marks, log_size, limits)
 
 
 def _ends(densities: Densities) -> tuple[Point, ...]:

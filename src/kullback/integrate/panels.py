@@ -89,19 +89,24 @@ def _located(over: Density, marks: tuple[Point, ...]) -> tuple[Tensor, Tensor]:
     return torch.where(middle.abs() < HUGE, middle, math.nan), torch.where(usual, width, 1.0)
 
 
-def find_range(over: Density, marks: Marks, log_size: Callable[[Tensor], tuple[Tensor, Tensor]]) -> Range:
+def find_range(
+    over: Density, marks: Marks, log_size: Callable[[Tensor], tuple[Tensor, Tensor]], limits: Tensor | None = None
+) -> Range:
     """Steps away from the marks, doubling, to the last where the integrand is not negligible.
 
     Args:
         over: The density that is integrated over.
         marks: Where its mass is.
         log_size: The logarithm of the integrand's size at coordinates, and where nobody can see it.
+        limits: Where to stop at both ends because it is known what lies beyond; infinite where that is not known.
     """
     powers = 2.0 ** torch.arange(_NUM_RUNGS, dtype=marks.own.dtype, device=marks.own.device)
     step = (marks.own_width.amin(-1, keepdim=True) * powers).unsqueeze(-2)
     first = marks.own.nan_to_num(math.inf).amin(-1, keepdim=True).unsqueeze(-1)
     last = marks.own.nan_to_num(-math.inf).amax(-1, keepdim=True).unsqueeze(-1)
     rungs = torch.cat([first - step, last + step], -2)
+    if limits is not None:
+        rungs = torch.minimum(torch.maximum(rungs, limits[:, :1, None]), limits[:, 1:, None])
     places, reaches = torch.where(marks.other.isnan(), first.squeeze(-1), marks.other), marks.other_reach
     looked = torch.cat([rungs.flatten(-2), places], -1)
     looked = looked.round().clamp_min(0.0) + 0.5 if over.lattice else looked
@@ -115,6 +120,7 @@ def find_range(over: Density, marks: Marks, log_size: Callable[[Tensor], tuple[T
     # Nobody sees what lies beyond the last rung, or beyond one where the logarithms overflow: about what is before it.
     last_one = torch.ones_like(alive[..., :1])
     blind = torch.cat([unseen[..., 1:], last_one], -1)
+    blind = blind if limits is None else blind & limits.isinf().unsqueeze(-1)
     rising = torch.cat([~last_one, size[..., 1:] > (size[..., :-1] - 0.1).clamp_min(-NEGLIGIBLE)], -1)
     amount = torch.exp((size + torch.log(step)).clamp_max(700.0))
     beyond = torch.where(blind, torch.where(rising, math.inf, amount), 0.0).amax(-1)
@@ -126,6 +132,8 @@ def find_range(over: Density, marks: Marks, log_size: Callable[[Tensor], tuple[T
     upper = torch.where(seen, places + reaches, -math.inf).nan_to_num(-math.inf)
     low = torch.minimum(low, torch.cat([low, lower], -1).amin(-1, keepdim=True))
     high = torch.maximum(high, torch.cat([high, upper], -1).amax(-1, keepdim=True))
+    if limits is not None:
+        low, high = torch.maximum(low, limits[:, :1]), torch.minimum(high, limits[:, 1:])
     return Range(low, high, beyond)
 
 

@@ -35,7 +35,13 @@ class Sample(NamedTuple):
 
 
 class Integrand:
-    """A function of a sample whose integral over the coordinate is wanted; the defaults are those of p itself."""
+    """A function of a sample whose integral over the coordinate is wanted; the defaults are those of p itself.
+
+    Attributes:
+        grows_as_log_q: Whether it is −p·log q where q vanishes faster than p.
+    """
+
+    grows_as_log_q = False
 
     def value(self, sample: Sample, close: Tensor) -> Tensor:
         """The integrand; `close` says where |log_ratio| is small at all nodes of an element."""
