@@ -6,6 +6,7 @@ import functools
 import itertools
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,27 @@ def test_values_and_errors(name: str, tolerance: float) -> None:
         if not off <= tolerance * want or not off <= found.error.item() + 1e-15 * want:
             bad.append((row, "got", found.value.item(), "error", found.error.item()))
     assert not bad
+
+
+@pytest.fixture
+def float64_by_default() -> Iterator[None]:
+    """torch's GeneralizedPareto compares its parameters with a tensor of the default dtype."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.usefixtures("float64_by_default")
+def test_the_densities_of_the_tables_are_torchs(name: str) -> None:
+    for parameters in (TYPICAL[name], *HARD[name]):
+        density = densities.make(name, parameters)
+        points = [x for place, width in density.places for x in (place - width / 2, place, place + width)]
+        inside = tensors({"x": [float(x) for x in points if density.lower < x < density.upper]})["x"]
+        wanted = [float(density.log_pdf(densities.mp.mpf(x))) for x in inside.tolist()]
+        assert wanted
+        found = make(name, tensors(parameters)).log_prob(inside)
+        assert found.tolist() == pytest.approx(wanted, rel=1e-7, abs=1e-7), parameters  # its Bessel function
 
 
 def test_the_tables_are_large_enough() -> None:
