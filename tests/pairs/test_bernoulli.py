@@ -16,28 +16,6 @@ def d(x):
     return torch.tensor(x, dtype=torch.float64)
 
 
-def test_batches_broadcast_where_torch_raised():
-    value = kl_divergence(Bernoulli(torch.full((32, 10), 0.3)), Bernoulli(torch.full((10,), 0.5)))
-    assert value.shape == (32, 10)
-    value = kl_divergence(Bernoulli(torch.full((2, 2), 0.5)), Bernoulli(torch.tensor([0.0, 0.5])))
-    assert value.tolist() == [[math.inf, 0.0], [math.inf, 0.0]]
-
-
-def test_logits_are_not_turned_into_probabilities():
-    assert kl_divergence(Bernoulli(torch.tensor(0.5)), Bernoulli(logits=torch.tensor(20.0))).item() == pytest.approx(
-        9.3068528, rel=1e-7
-    )
-    assert kl_divergence(Bernoulli(torch.tensor(0.5)), Bernoulli(torch.tensor(1e-30))).item() == pytest.approx(
-        33.845629, rel=1e-7
-    )
-    x = torch.tensor(20.0, requires_grad=True)
-    kl_divergence(Bernoulli(torch.tensor(0.5)), Bernoulli(logits=x)).backward()
-    assert x.grad.item() == pytest.approx(0.5)
-    x = torch.tensor(1e-8, requires_grad=True)
-    kl_divergence(Bernoulli(torch.tensor(0.5)), Bernoulli(probs=x)).backward()
-    assert x.grad.item() == pytest.approx(-5e7)
-
-
 @pytest.mark.parametrize(
     ("p", "q", "value", "to_q"),
     [

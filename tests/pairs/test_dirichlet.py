@@ -13,11 +13,6 @@ from tests.pairs.contract import *  # noqa: F403
 CASES = [Case(Dirichlet, Dirichlet, gradient_floor=1e-12)]  # noqa: F405
 
 
-def test_large_concentrations_in_float32():
-    p, q = (Dirichlet(torch.tensor([1e6, 1e6, c])) for c in (1e6, 1.001e6))
-    assert kl_divergence(p, q).item() == pytest.approx(0.33318549, rel=1e-6)
-
-
 def test_many_classes_do_not_cancel():
     p, q = (Dirichlet(torch.full((50,), c)) for c in (1000.0, 1001.0))
     assert kl_divergence(p, q).item() == pytest.approx(1.2236e-5, rel=1e-3)

@@ -18,22 +18,9 @@ CASES = [
 ]
 
 
-def test_reproducers_of_torchs_wrong_answers() -> None:
-    f, d = torch.tensor, lambda x: torch.tensor(x, dtype=torch.float64)  # noqa: F405
-    p, q = Gamma(f(1e6), f(1e6)), Gamma(f(1.01e6), f(1.01e6))
-    assert kl_divergence(p, q).item() == pytest.approx(2.4834582e-5, rel=1e-6)  # noqa: F405
-    p, q = Gamma(d(1e3), d(1.0)), Gumbel(d(1e3), d(1.0))
-    assert kl_divergence(p, q).item() == pytest.approx(1.8385957e133, rel=1e-7)  # noqa: F405
-
-
 def test_chi2_against_gamma_resolves_to_the_gammas() -> None:
     df = torch.tensor(6.0, dtype=torch.float64)  # noqa: F405
     chi2, gamma = Chi2(df), Gamma(df / 2, torch.tensor(0.5, dtype=torch.float64))  # noqa: F405
     other = Gamma(2 * df, df)
     assert kl_divergence(chi2, gamma).item() == kl_divergence(gamma, chi2).item() == 0.0  # noqa: F405
     assert kl_divergence(chi2, other).item() == kl_divergence(gamma, other).item() > 0  # noqa: F405
-
-
-def test_a_shift_of_1e_8_is_seen() -> None:
-    p, q = (Exponential(torch.tensor(rate, dtype=torch.float64)) for rate in (1.0, 1 + 1e-8))  # noqa: F405
-    assert kl_divergence(p, q).item() == pytest.approx(4.9999999e-17, rel=2e-8)  # noqa: F405
