@@ -78,6 +78,21 @@ def test_import_alone_loads_nothing_heavy():
     assert run(f"import sys, kullback; print([m for m in {HEAVY} if m in sys.modules])").strip() == "[]"
 
 
+CALLS = """
+import sys, torch
+before = set(sys.modules)
+import kullback as kb
+kb.kl(kb.Logits(torch.zeros(2, 3)), kb.Probs(torch.ones(3) / 3))
+kb.js(torch.distributions.Gamma(2.0, 1.0), torch.distributions.LogNormal(0.0, 1.0))
+print([m for m in ("torch._dynamo", "torch._inductor", "sympy", "triton", "scipy") if m in set(sys.modules) - before])
+"""
+
+
+def test_first_calls_load_no_compiler():
+    """torch's takes five seconds to import."""
+    assert run(CALLS).strip() == "[]"
+
+
 def test_help_loads_nothing_heavy():
     code = "import sys; from kullback.cli.main import main; main(['--help']); "
     code += f"print([m for m in {HEAVY} if m in sys.modules])"

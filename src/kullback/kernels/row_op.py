@@ -28,7 +28,6 @@ from torch import Tensor
 
 from kullback._core.shapes import batch_shape
 from kullback.kernels import row_library
-from kullback.kernels.device_rows import library as device_library
 from kullback.kernels.device_rows import op as device_op
 from kullback.kernels.levels import forward_mode_nested, is_plain, is_strided, tracer_active, transform_active
 from kullback.kernels.native_rows import NativeRows, Request, statistics_for
@@ -100,6 +99,9 @@ class RowOp:
             if self.native is not None and not transform_active() and all(e == Encoding() for e in encodings):
                 settings = device_op.served_settings(self.native, tensors, options)
                 if settings is not None:
+                    # Declaring an op for Triton imports the whole compiler, which takes seconds.
+                    from kullback.kernels.device_rows import library as device_library
+
                     return device_library.library_rows(settings, tensors, Request(encodings, batch, options, keep))
         else:
             followed = transform_active() or tracer_active()
