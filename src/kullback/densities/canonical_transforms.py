@@ -1,14 +1,19 @@
 """One way to write a chain of transforms, so that common ones are seen; `transforms` and `pairs` call it.
 
-Far out the logarithms of the slopes of exp and the like are beyond all digits of a divergence; they drop out if both
-sides end with the same transform. Affine maps and powers are joined and stand before exponentials, tanh is a sigmoid:
+Affine maps, exponentials, sigmoids and their inverses make all known ones: a power is exp ∘ affine ∘ log, softplus is
+log ∘ (1 + ·) ∘ exp, tanh is affine ∘ sigmoid ∘ affine. Affine maps are joined and stand before an exponential, after a
+logarithm:
 
-    (e^z)ᵏ = e^(kz),    c·e^z = e^(z + log c),    (cz)ᵏ = cᵏ·zᵏ,    tanh z = 2σ(2z) − 1,    1 − σ(z) = σ(−z).
+    c·e^z = e^(z + log c),    log(c·z) = log z + log c,    1 − σ(z) = σ(−z).
+
+Far out the logarithms of the slopes of exp and the like are beyond all digits of a divergence; they drop out if both
+sides end with the same transform.
 """
 
 from __future__ import annotations
 
 import math
+from typing import TypeGuard
 
 import torch
 from torch import Tensor
@@ -24,20 +29,10 @@ from torch.distributions.transforms import (
     _InverseTransform,
 )
 
-from kullback.densities.parameters import number, working
+from kullback.densities.parameters import working
 from kullback.kernels.levels import is_traced
 
 Number = float | Tensor
-_STEEP = (ExpTransform, SigmoidTransform, SoftplusTransform)
-
-
-def canonical_transforms(maps: list[Transform]) -> list[Transform]:
-    """The same map, made of affine maps, powers, exponentials, sigmoids and what is not known here."""
-    found: list[Transform] = []
-    for transform in maps:
-        for part in _parts(transform):
-            _append(found, part)
-    return found
 
 
 def flat_transforms(transforms: list[Transform]) -> list[Transform]:
@@ -46,116 +41,99 @@ def flat_transforms(transforms: list[Transform]) -> list[Transform]:
     return [t for part in parts for t in part]
 
 
-def nonlinear(maps: list[Transform]) -> int:
-    """How many maps are not affine."""
-    return sum(not isinstance(transform, AffineTransform) for transform in maps)
+def canonical_transforms(transforms: list[Transform]) -> list[Transform]:
+    """The same map by those named above, and by what is not known here."""
+    chain: list[Transform] = []
+    for transform in flat_transforms(transforms):
+        for part in _parts(transform):
+            _append(chain, part)
+    return chain
+
+
+def num_nonlinear(transforms: list[Transform]) -> int:
+    """How many of the canonical maps are not affine."""
+    return sum(not isinstance(transform, AffineTransform) for transform in canonical_transforms(transforms))
+
+
+def unwrapped(transform: Transform) -> tuple[Transform, bool]:
+    """A map, and whether it is meant backwards."""
+    return (transform.inv, True) if isinstance(transform, _InverseTransform) else (transform, False)
 
 
 def _parts(transform: Transform) -> list[Transform]:
-    """A map by those named above."""
-    if isinstance(transform, TanhTransform):
-        return [AffineTransform(0.0, 2.0), SigmoidTransform(), AffineTransform(-1.0, 2.0)]
-    if not isinstance(transform, _InverseTransform):
+    plain, backwards = unwrapped(transform)
+    if isinstance(plain, TanhTransform):
+        parts = [AffineTransform(0.0, 2.0), SigmoidTransform(), AffineTransform(-1.0, 2.0)]
+    elif isinstance(plain, SoftplusTransform):
+        parts = [ExpTransform(), AffineTransform(1.0, 1.0), ExpTransform().inv]
+    elif isinstance(plain, PowerTransform):
+        parts = [ExpTransform().inv, AffineTransform(0.0, _value(plain.exponent)), ExpTransform()]
+    elif isinstance(plain, AffineTransform) and not plain.event_dim:
+        parts = [AffineTransform(_value(plain.loc), _value(plain.scale))]
+    else:
         return [transform]
-    forward = transform.inv
-    if isinstance(forward, TanhTransform):
-        return [AffineTransform(0.5, 0.5), SigmoidTransform().inv, AffineTransform(0.0, 0.5)]
-    if isinstance(forward, AffineTransform) and not forward.event_dim:
-        loc, scale = _value(forward.loc), _value(forward.scale)
-        return [AffineTransform(-loc / scale, 1 / scale)]
-    if isinstance(forward, PowerTransform):
-        return [_power(1 / _value(forward.exponent))]
-    return [transform]
+    return [_inverse(part) for part in reversed(parts)] if backwards else parts
+
+
+def _inverse(part: Transform) -> Transform:
+    return AffineTransform(-part.loc / part.scale, 1 / part.scale) if isinstance(part, AffineTransform) else part.inv
 
 
 def _append(chain: list[Transform], last: Transform) -> None:
     """One map more, joined with those before it."""
-    before = chain[-1] if chain else None
-    if isinstance(last, AffineTransform) and not last.event_dim:
-        _append_affine(chain, _value(last.loc), _value(last.scale))
-    elif isinstance(last, PowerTransform):
-        _append_power(chain, _value(last.exponent))
-    elif before is not None and _undoes(before, last):
-        chain.pop()
-    elif _is_log(last) and isinstance(before, PowerTransform):  # log zᵏ = k·log z
-        chain.pop()
-        _append(chain, last)
-        _append_affine(chain, 0.0, _value(before.exponent))
-    else:
+    if _is_affine(last) and _is_surely(last.loc, 0) and _is_surely(last.scale, 1):
+        return
+    joined = _joined(chain[-1], last) if chain else None
+    if joined is None:
         chain.append(last)
+        return
+    chain.pop()
+    for part in joined:
+        _append(chain, part)
 
 
-def _append_affine(chain: list[Transform], loc: Number, scale: Number) -> None:
-    before = chain[-1] if chain else None
-    if isinstance(before, AffineTransform) and not before.event_dim:
-        chain.pop()
-        loc, scale = _sum(loc, scale, _value(before.loc)), scale * _value(before.scale)
-        _append_affine(chain, loc, scale)
-    elif isinstance(before, ExpTransform) and _all(loc, "zero") and _all(scale, "positive"):
-        chain.pop()
-        _append_affine(chain, torch.log(scale) if isinstance(scale, Tensor) else math.log(scale), 1.0)
-        chain.append(before)
-    elif isinstance(before, SigmoidTransform) and _all(-scale, "positive"):
-        chain.pop()
-        _append_affine(chain, 0.0, -1.0)
-        chain.append(before)
-        _append_affine(chain, loc + scale, -scale)
-    elif not (_all(loc, "zero") and _all(scale - 1, "zero")):
-        chain.append(AffineTransform(loc, scale))
+def _joined(before: Transform, last: Transform) -> list[Transform] | None:
+    """Two maps in the words of others; None where they stay as they are."""
+    (inner, undone), (outer, undoing) = unwrapped(before), unwrapped(last)
+    if type(inner) is type(outer) and isinstance(inner, ExpTransform | SigmoidTransform) and undone != undoing:
+        return []
+    if _is_affine(before) and _is_affine(last):
+        # Python's 0 stays one, so that an end at 0 is known to stay there.
+        still = isinstance(before.loc, float) and before.loc == 0
+        return [AffineTransform(last.loc if still else last.loc + last.scale * before.loc, last.scale * before.scale)]
+    if isinstance(before, ExpTransform) and _is_factor(last):
+        return [AffineTransform(_log(last.scale), 1.0), before]
+    if _is_factor(before) and undoing and isinstance(outer, ExpTransform):
+        return [last, AffineTransform(_log(before.scale), 1.0)]
+    if isinstance(before, SigmoidTransform) and _is_affine(last) and _is_positive(-last.scale):
+        return [AffineTransform(0.0, -1.0), before, AffineTransform(last.loc + last.scale, -last.scale)]
+    return None
 
 
-def _append_power(chain: list[Transform], exponent: Number) -> None:
-    before = chain[-1] if chain else None
-    if isinstance(before, PowerTransform):
-        chain.pop()
-        _append_power(chain, exponent * _value(before.exponent))
-    elif isinstance(before, ExpTransform):
-        chain.pop()
-        _append_affine(chain, 0.0, exponent)
-        chain.append(before)
-    elif (
-        isinstance(before, AffineTransform)
-        and not before.event_dim
-        and _all(_value(before.loc), "zero")
-        and _all(_value(before.scale), "positive")
-    ):
-        chain.pop()
-        _append_power(chain, exponent)
-        _append_affine(chain, 0.0, _value(before.scale) ** exponent)
-    elif not _all(exponent - 1, "zero"):
-        chain.append(_power(exponent))
+def _is_affine(transform: Transform) -> TypeGuard[AffineTransform]:
+    return isinstance(transform, AffineTransform) and not transform.event_dim
 
 
-def _sum(loc: Number, scale: Number, before: Number) -> Number:
-    """The sum loc + scale·before; Python's 0 stays one, so that an end at 0 is known to stay there."""
-    return loc if isinstance(before, float) and before == 0 else loc + scale * before
+def _is_factor(transform: Transform) -> TypeGuard[AffineTransform]:
+    """Whether it multiplies by a positive number."""
+    return _is_affine(transform) and _is_surely(transform.loc, 0) and _is_positive(transform.scale)
 
 
-def _power(exponent: Number) -> PowerTransform:
-    return PowerTransform(number(exponent))
+def _is_surely(value: Number, number: int) -> bool:
+    """Whether it is this number, and stays it: what is moved does not."""
+    if not isinstance(value, Tensor):
+        return value == number
+    moved = torch.is_grad_enabled() and value.requires_grad
+    return not moved and not is_traced() and bool((value == number).all())
+
+
+def _is_positive(value: Number) -> bool:
+    return value > 0 if not isinstance(value, Tensor) else not is_traced() and bool((value > 0).all())
+
+
+def _log(value: Number) -> Number:
+    return torch.log(value) if isinstance(value, Tensor) else math.log(value)
 
 
 def _value(part: Number) -> Number:
-    return working(part) if isinstance(part, Tensor) else part
-
-
-def _all(value: Number, what: str) -> bool:
-    """Whether a number is 0, or positive; one that is moved is not 0 for good."""
-    if isinstance(value, Tensor):
-        if what == "zero" and torch.is_grad_enabled() and value.requires_grad:
-            return False
-        return not is_traced() and bool((value == 0 if what == "zero" else value > 0).all())
-    return value == 0 if what == "zero" else value > 0
-
-
-def _is_log(transform: Transform) -> bool:
-    return isinstance(transform, _InverseTransform) and isinstance(transform.inv, ExpTransform)
-
-
-def _undoes(before: Transform, last: Transform) -> bool:
-    """Whether a map without parameters is followed by its inverse."""
-    inner, outer = (
-        (transform.inv, True) if isinstance(transform, _InverseTransform) else (transform, False)
-        for transform in (before, last)
-    )
-    return inner[1] != outer[1] and isinstance(inner[0], _STEEP) and type(inner[0]) is type(outer[0])
+    return working(part) if isinstance(part, Tensor) else float(part)

@@ -11,16 +11,10 @@ from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus as torch_softplus
 
-from kullback.densities.point import HUGE, MAX_EXPONENT, End, Point, centred, stable_exp
+from kullback.densities.point import HUGE, MAX_EXPONENT, End, Point, softplus, stable_exp
 
 _LOG_2 = math.log(2.0)
-
-
-def softplus(x: Tensor) -> Tensor:
-    """log(1 + eˣ), without torch's threshold, which loses e^−x beyond 20."""
-    return torch_softplus(x, threshold=40.0) if x.dtype == torch.float64 else torch_softplus(x)
 
 
 class Coordinate(Protocol):
@@ -140,6 +134,3 @@ def mark_between(low: End, high: End, logit: Tensor, spread: Tensor | float) -> 
     steps = torch.tensor([-1.0, 0.0, 1.0], dtype=logit.dtype, device=logit.device)
     log_width = torch.log(torch.as_tensor(high - low, dtype=logit.dtype, device=logit.device))
     return Logit(low, high, log_width).point(logit + steps * spread)
-
-
-__all__ = ["Coordinate", "Integers", "Log", "Logit", "Sinh", "centred", "mark_above", "mark_between", "softplus"]

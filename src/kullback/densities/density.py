@@ -23,6 +23,7 @@ from kullback.densities.point import End, Point, centred
 from kullback.densities.tails import Tail, power
 
 LogProb = Callable[[Point], Tensor]
+Core = Callable[[Tensor], Tensor]
 
 
 class Density(NamedTuple):
@@ -65,6 +66,32 @@ def above_zero(log_middle: Tensor, spread: Tensor | float, log_prob: LogProb, lo
     """A density on (0, ∞), of which log x is about log_middle, give or take the spread."""
     mark = mark_above(0.0, log_middle, spread)
     return Density(0.0, math.inf, Log(0.0, log_middle), log_prob, (mark,), (lower, upper))
+
+
+def of_z(loc: Tensor, scale: Tensor, core: Core, lower: Tail, upper: Tail) -> Density:
+    """A density on the whole line by that of z = (x − loc)/scale, whose mass, or kink, is at 0."""
+    log_scale = torch.log(scale)
+    return on_line(loc, log_scale, lambda x: core(x.z(loc, log_scale)) - log_scale, lower, upper)
+
+
+def of_log(unit: Tensor, spread: Tensor, core: Core, lower: Tail, upper: Tail) -> Density:
+    """A density on (0, ∞) by that of t = log x − unit, whose mass is about 0, give or take the spread."""
+
+    def log_prob(x: Point) -> Tensor:
+        t = x.log_distance(0.0, unit)
+        return core(t) - (t + unit)
+
+    return above_zero(unit, spread, log_prob, lower, upper)
+
+
+def of_logit(centre: Tensor, spread: Tensor, core: Core, lower: Tail, upper: Tail) -> Density:
+    """A density on (0, 1) by that of t = logit x − centre, whose mass is about 0, give or take the spread."""
+
+    def log_prob(x: Point) -> Tensor:
+        log_x, log_rest = x.log_distance(0.0), x.log_distance(1.0)
+        return core(log_x - log_rest - centre) - (log_x + log_rest)
+
+    return in_unit_interval(centre, spread, log_prob, lower, upper)
 
 
 def in_unit_interval(logit: Tensor, spread: Tensor | float, log_prob: LogProb, lower: Tail, upper: Tail) -> Density:

@@ -17,9 +17,8 @@ from torch.distributions import Distribution, MixtureSameFamily
 
 from kullback.densities.density import Density
 from kullback.densities.mixed import Mixture
-from kullback.densities.parameters import gives_logits
-from kullback.densities.parameters import read as read_parameters
-from kullback.densities.point import End, Point, same_end
+from kullback.densities.parameters import log_classes
+from kullback.densities.point import End, Point, is_endless, same_end
 from kullback.densities.registry import Reading, flat
 from kullback.densities.tails import Tail, chosen, heavier
 
@@ -42,7 +41,8 @@ def read_mixture(mixture: MixtureSameFamily | Mixture, shape: torch.Size, read: 
             return None
         columns = [t.reshape(-1, count).unbind(-1) for t in inner.parameters]
         parts = [inner._replace(parameters=row) for row in zip(*columns, strict=True)]
-        log_weights = list(_log_weights(mixture.mixture_distribution, shape, count))
+        of_all = log_classes(mixture.mixture_distribution).expand(*shape, count)
+        log_weights = [flat(column, shape) for column in of_all.unbind(-1)]
     found = [part for part in parts if part is not None]
     return joined(log_weights, found, type(mixture)) if len(found) == len(parts) else None
 
@@ -50,9 +50,9 @@ def read_mixture(mixture: MixtureSameFamily | Mixture, shape: torch.Size, read: 
 def joined(log_weights: Sequence[Tensor], parts: Sequence[Reading], source: type[Distribution]) -> Reading:
     """The reading of a mixture; one of mixtures is that of all their components, with the products of the weights."""
     plain = [
-        (log_weight + own, component)
+        (log_weight + part.parameters[i] if part.components else log_weight, component)
         for log_weight, part in zip(log_weights, parts, strict=True)
-        for own, component in _weighted_parts(part)
+        for i, component in enumerate(part.parts())
     ]
     count = len(plain)
     stops = itertools.accumulate((len(part.parameters) for _, part in plain), initial=count)
@@ -72,52 +72,50 @@ def joined(log_weights: Sequence[Tensor], parts: Sequence[Reading], source: type
     )
 
 
-def _weighted_parts(reading: Reading) -> list[tuple[Tensor | float, Reading]]:
-    return list(zip(reading.parameters, reading.parts(), strict=False)) if reading.components else [(0.0, reading)]
-
-
-def _log_weights(chooser: torch.distributions.Categorical, shape: torch.Size, count: int) -> tuple[Tensor, ...]:
-    """The logarithms of the weights, one tensor for each component; a weight of 0 is −inf."""
-    if gives_logits(chooser):
-        (logits,) = read_parameters(chooser, "logits")
-        log_weights = logits.log_softmax(-1)
-    else:
-        (probs,) = read_parameters(chooser, "probs")
-        log_weights = torch.log(probs / probs.sum(-1, keepdim=True))
-    return tuple(flat(column, shape) for column in log_weights.expand(*shape, count).unbind(-1))
-
-
 def mixture_density(log_weights: Sequence[Tensor], parts: Sequence[Density]) -> Density:
     """Σ wᵢ pᵢ; a component is 0 outside its own support, and one of weight 0 counts for nothing."""
-    like = log_weights[0]
-    used = [w.detach() > -torch.inf for w in log_weights]
+    like, first = log_weights[0], parts[0]
+    used = torch.stack([w.detach() > -math.inf for w in log_weights])
+    of_parts = [p.low for p in parts], [p.high for p in parts]
+    lows, highs = (torch.stack([_tensor(end, like) for end in ends]) for ends in of_parts)
+    lows, highs = torch.where(used, lows, math.inf), torch.where(used, highs, -math.inf)
+    low, high = lows.amin(0), highs.amax(0)
+    differ = [any(isinstance(end, Tensor) or end != ends[0] for end in ends) for ends in of_parts]
+    inner = [end for ends, several in zip(of_parts, differ, strict=True) if several for end in ends]
+    known = [part.tails for part in parts if part.tails is not None]
+    tails = _heaviest([t[0] for t in known], lows == low, like), _heaviest([t[1] for t in known], highs == high, like)
 
     def log_prob(x: Point) -> Tensor:
         terms = [w + inside_log_prob(part, x) for w, part in zip(log_weights, parts, strict=True)]
-        return log_sum_exp(torch.stack(torch.broadcast_tensors(*terms)))  # type: ignore[no-untyped-call]
+        stacked = torch.stack(torch.broadcast_tensors(*terms))  # type: ignore[no-untyped-call]
+        # Where all terms are −inf the derivative of logsumexp is NaN.
+        some = (stacked.detach() > -math.inf).any(0)
+        return torch.where(some, torch.logsumexp(torch.where(some, stacked, 0.0), 0), -math.inf)
 
-    both = list(zip(used, parts, strict=True))
-    lows = torch.stack([torch.where(u, _end(part.low, like), torch.inf) for u, part in both])
-    highs = torch.stack([torch.where(u, _end(part.high, like), -torch.inf) for u, part in both])
-    tails = _tails(parts, used, like)
-    first = parts[0]
-    one_low, one_high = _is_one_number([p.low for p in parts]), _is_one_number([p.high for p in parts])
-    low = first.low if one_low else lows.amin(0)
-    high = first.high if one_high else highs.amax(0)
-    inner = [part.low for part in parts if not one_low] + [part.high for part in parts if not one_high]
-    kinks = tuple(_end_point(_end(end, like), like) for end in inner if isinstance(end, Tensor) or math.isfinite(end))
     return Density(
-        low,
-        high,
+        low if differ[0] else first.low,
+        high if differ[1] else first.high,
         first.coordinate,
         log_prob,
         tuple(mark for part in parts for mark in part.marks),
-        tails,
+        tails if len(known) == len(parts) else None,
         lattice=first.lattice,
         integers_only=any(part.integers_only for part in parts),
         num_integers=0 if any(part.num_integers == 0 for part in parts) else max(part.num_integers for part in parts),
-        kinks=() if first.lattice else kinks,
+        kinks=() if first.lattice else tuple(_kink(_tensor(end, like)) for end in inner if not is_endless(end)),
     )
+
+
+def _heaviest(tails: Sequence[Tail], there: Tensor, like: Tensor) -> Tail:
+    """The heaviest of the tails of components that reach an end."""
+    reaching = [chosen(mask, tail, _NO_MASS) for mask, tail in zip(there, tails, strict=False)]
+    return functools.reduce(functools.partial(heavier, like=like), reaching, _NO_MASS)
+
+
+def _kink(end: Tensor) -> Point:
+    """An end of a component's support, where the mixture has a kink."""
+    zero = torch.zeros_like(end)
+    return Point(torch.where(end.isfinite(), end, 0.0), zero, zero, torch.full_like(zero, -math.inf))
 
 
 def inside_log_prob(part: Density, x: Point) -> Tensor:
@@ -127,56 +125,15 @@ def inside_log_prob(part: Density, x: Point) -> Tensor:
     inside: Tensor | None = None
     if part.lattice:
         k = x.offset
-        return torch.where((k > part.low - 0.5) & (k < part.high + 0.5), value, -torch.inf)
+        return torch.where((k > part.low - 0.5) & (k < part.high + 0.5), value, -math.inf)
     for end, sign in ((part.low, 1.0), (part.high, -1.0)):
-        if isinstance(end, float) and abs(end) == float("inf"):
-            continue
-        if any(same_end(known, end) for known, _ in x.known):  # the coordinate that made the point ends there, too
+        # Where the coordinate that made the point ends there, too, the point is inside.
+        if is_endless(end) or any(same_end(known, end) for known, _ in x.known):
             continue
         within = sign * x.z(end, zero) >= 0
         inside = within if inside is None else inside & within
-    return value if inside is None else torch.where(inside, value, -torch.inf)
+    return value if inside is None else torch.where(inside, value, -math.inf)
 
 
-def log_sum_exp(terms: Tensor) -> Tensor:
-    """torch.logsumexp over the first dimension whose derivative is 0, not NaN, where all terms are −inf."""
-    some = (terms.detach() > -torch.inf).any(0)
-    return torch.where(some, torch.logsumexp(torch.where(some, terms, 0.0), 0), -torch.inf)
-
-
-def _end(end: End, like: Tensor) -> Tensor:
+def _tensor(end: End, like: Tensor) -> Tensor:
     return torch.as_tensor(end, dtype=like.dtype, device=like.device).expand_as(like)
-
-
-def _is_one_number(ends: Sequence[End]) -> bool:
-    """Whether the ends of all components are one Python number."""
-    return all(isinstance(end, float) and end == ends[0] for end in ends)
-
-
-def _tails(parts: Sequence[Density], used: Sequence[Tensor], like: Tensor) -> tuple[Tail, Tail] | None:
-    """The heaviest tail at each end, of the components with weight that reach it."""
-    if any(part.tails is None for part in parts):
-        return None
-    known = [
-        (part, [chosen(mask, tail, _NO_MASS) for tail in part.tails])
-        for part, mask in zip(parts, used, strict=True)
-        if part.tails is not None
-    ]
-    lower = [tails[0] for part, tails in known if _reaches(part.low, [p.low for p in parts], min)]
-    upper = [tails[1] for part, tails in known if _reaches(part.high, [p.high for p in parts], max)]
-    join = functools.partial(heavier, like=like)
-    return functools.reduce(join, lower), functools.reduce(join, upper)
-
-
-def _reaches(end: End, ends: Sequence[End], outermost: Callable[[Sequence[float]], float]) -> bool:
-    """Whether a component may reach the end of the mixture; where ends are parameters, all of them may."""
-    numbers = [other for other in ends if isinstance(other, float)]
-    if not numbers or (len(numbers) < len(ends) and math.isfinite(outermost(numbers))):
-        return True
-    return isinstance(end, float) and end == outermost(numbers)
-
-
-def _end_point(end: Tensor, like: Tensor) -> Point:
-    """An end of a component's support as a place where the mixture has a kink."""
-    zero = torch.zeros_like(like)
-    return Point(torch.where(end.isfinite(), end, 0.0), zero, zero, torch.full_like(like, -torch.inf))

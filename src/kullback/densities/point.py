@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus as torch_softplus
 
 End = float | Tensor
 
@@ -24,9 +25,19 @@ def stable_exp(x: Tensor) -> Tensor:
     return torch.exp(x.clamp(-MAX_EXPONENT, MAX_EXPONENT))
 
 
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + eˣ), without torch's threshold, which loses e^−x beyond 20."""
+    return torch_softplus(x, threshold=40.0) if x.dtype == torch.float64 else torch_softplus(x)
+
+
 def same_end(a: End, b: End) -> bool:
     """Whether two ends are known to be one number: the same tensor, or equal Python numbers."""
     return a is b or (isinstance(a, float) and isinstance(b, float) and a == b)
+
+
+def is_endless(end: End) -> bool:
+    """Whether an end is known to be infinite for all elements."""
+    return isinstance(end, float) and abs(end) == float("inf")
 
 
 class Point(NamedTuple):

@@ -51,7 +51,9 @@ class Reading(NamedTuple):
         return self.make(*(t.unsqueeze(-1) for t in self.parameters))
 
     def parts(self) -> list[Reading]:
-        """The components of a mixture."""
+        """The components of a mixture; of anything else itself."""
+        if not self.components:
+            return [self]
         return [
             self._replace(parameters=self.parameters[place], make=make, components=())
             for make, place in self.components

@@ -85,6 +85,12 @@ def heavier(s: Tail, t: Tail, like: Tensor) -> Tail:
     return Tail(*(torch.where(chosen, a, b) for a, b in zip(first, second, strict=True)))
 
 
+def scaled(tail: Tail, by: Tensor | float) -> Tail:
+    """The tail with another unit of |x|, or of the inverse distance from an end."""
+    order, k, rate = _parts(tail)
+    return tail._replace(rate=torch.where(order == 4, rate * by, torch.where(order == 3, rate * by**k, rate)))
+
+
 def of_exponential(tail: Tail) -> Tail:
     """The tail of e^x where x goes to ±∞: L = |x|."""
     order, k, rate = _parts(tail)
@@ -116,5 +122,5 @@ def chosen(mask: Tensor | bool, first: Tail, second: Tail) -> Tail:
 
 
 def _parts(tail: Tail) -> tuple[Tensor, ...]:
-    like = next((part for part in tail if isinstance(part, Tensor)), torch.zeros((), dtype=torch.float64))
-    return _tensors(tail, like)
+    tensors = [part for part in tail if isinstance(part, Tensor)]
+    return _tensors(tail, max(tensors, key=Tensor.element_size, default=torch.zeros((), dtype=torch.float64)))

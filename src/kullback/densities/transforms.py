@@ -11,88 +11,78 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution, TransformedDistribution
-from torch.distributions import transforms as t
+from torch.distributions import (
+    AffineTransform,
+    Distribution,
+    ExpTransform,
+    SigmoidTransform,
+    Transform,
+    TransformedDistribution,
+)
 
-from kullback.densities.canonical_transforms import canonical_transforms, flat_transforms
+from kullback.densities.canonical_transforms import canonical_transforms, unwrapped
 from kullback.densities.coordinate import Coordinate
 from kullback.densities.density import Density
-from kullback.densities.maps import Affine, Ends, Inverse, Map, Steep
+from kullback.densities.maps import Affine, Ends, Exp, Log, Map
 from kullback.densities.mixture import joined
-from kullback.densities.parameters import number
-from kullback.densities.point import HUGE, Point
+from kullback.densities.point import HUGE, End, Point, is_endless
 from kullback.densities.registry import Maker, Reading, flat
+from kullback.densities.tails import Tail, chosen
 from kullback.kernels.levels import is_traced
 
 Read = Callable[[Distribution, torch.Size], Reading | None]
+Tails = tuple[Tail, Tail] | None
 # A point outside the image of a map comes back from beyond this.
 _FARTHEST = 1e150
 
 
-_EXP, _SIGMOID = Steep(sigmoid=False), Steep(sigmoid=True)
-_MAPS: dict[type[t.Transform], tuple[list[Map | float], list[Map | float]]] = {
-    t.ExpTransform: ([_EXP], [Inverse(_EXP)]),
-    t.SigmoidTransform: ([_SIGMOID], [Inverse(_SIGMOID)]),
-    t.SoftplusTransform: ([_EXP, 1.0, Inverse(_EXP)], [_EXP, -1.0, Inverse(_EXP)]),
-}
+_EXP, _LOG, _TURN = Exp(), Log(), Affine(0.0, -1.0, -1)
+# σ(x) = exp(−log(1 + e^−x)), and backwards.
+_SIGMOID: list[Map] = [_TURN, _EXP, Affine(1.0, 1.0, 1), _LOG, _TURN, _EXP]
+_LOGIT: list[Map] = [_LOG, _TURN, _EXP, Affine(-1.0, 1.0, 1), _LOG, _TURN]
 
 
 def read_transformed(distribution: TransformedDistribution, shape: torch.Size, read: Read) -> Reading | None:
     """The base and the numbers of the maps as one reading; None where a map or the base is not known."""
-    steps = _steps(distribution, shape)
-    inner = None if steps is None else read(distribution.base_dist, shape)
-    if steps is None or inner is None or inner.lattice:
+    steps = [_steps(transform) for transform in canonical_transforms(distribution.transforms)]
+    maps = [step for part in steps for step in part]
+    inner = read(distribution.base_dist, shape) if all(steps) else None
+    if inner is None or inner.lattice:
         return None
-    numbers = tuple(
-        value.to(inner.parameters[0].device)
-        for step in steps
-        if isinstance(step, Affine)
-        for value in (step.loc, step.scale)
-    )
-    wrap = functools.cache(functools.partial(_wrapped, steps))  # components of one family stay such
+    moved = [flat(part, shape) for by in maps if isinstance(by, Affine) for part in by.parameters()]
+    wrap = functools.cache(functools.partial(_wrapped, maps, len(moved)))  # components of one family stay such
+    parts = [part._replace(parameters=(*part.parameters, *moved), make=wrap(part.make)) for part in inner.parts()]
     if not inner.components:
-        parameters = (*inner.parameters, *numbers)
-        return inner._replace(parameters=parameters, make=wrap(inner.make), source=type(distribution))
-    parts = [part._replace(parameters=(*part.parameters, *numbers), make=wrap(part.make)) for part in inner.parts()]
+        return parts[0]._replace(source=type(distribution))
     return joined(inner.parameters[: len(parts)], parts, type(distribution))
 
 
-def _wrapped(steps: list[Map], make: Maker) -> Maker:
-    count = 2 * sum(isinstance(step, Affine) for step in steps)
+def _steps(transform: Transform) -> list[Map]:
+    """The maps that make one; none where it is not known."""
+    plain, backwards = unwrapped(transform)
+    if type(plain) is AffineTransform and not backwards and not plain.event_dim:
+        return [Affine(plain.loc, plain.scale, _sign(plain.scale))]
+    if type(plain) is ExpTransform:
+        return [_LOG if backwards else _EXP]
+    if type(plain) is SigmoidTransform:
+        return _LOGIT if backwards else _SIGMOID
+    return []
 
+
+def _sign(scale: float | Tensor) -> int:
+    if isinstance(scale, Tensor):
+        return 0 if is_traced() else int((scale > 0).all()) - int((scale < 0).all())
+    return 1 if scale > 0 else -1
+
+
+def _wrapped(maps: list[Map], num_moved: int, make: Maker) -> Maker:
     def make_transformed(*parameters: Tensor) -> Density:
-        base = len(parameters) - count
-        given = iter(parameters[base:])
-        maps = [s._replace(loc=next(given), scale=next(given)) if isinstance(s, Affine) else s for s in steps]
-        return _transformed(make(*parameters[:base]), maps)
+        count = len(parameters) - num_moved
+        given = iter(parameters[count:])
+        own = [by.with_parameters(given) if isinstance(by, Affine) else by for by in maps]
+        return _transformed(make(*parameters[:count]), own)
 
     return make_transformed
-
-
-def _steps(distribution: TransformedDistribution, shape: torch.Size) -> list[Map] | None:
-    steps: list[Map] = []
-    for transform in canonical_transforms(flat_transforms(distribution.transforms)):
-        inverse = isinstance(transform, t._InverseTransform)
-        plain = transform.inv if inverse else transform
-        if type(plain) in _MAPS:
-            steps += [_affine(by, 1.0, shape) if isinstance(by, float) else by for by in _MAPS[type(plain)][inverse]]
-        elif type(plain) is t.AffineTransform and not inverse and not plain.event_dim:
-            steps.append(_affine(plain.loc, plain.scale, shape))
-        elif type(plain) is t.PowerTransform and not inverse:
-            steps += [Inverse(_EXP), _affine(0.0, plain.exponent, shape), _EXP]
-        else:
-            return None
-    return steps
-
-
-def _affine(loc: float | Tensor, scale: float | Tensor, shape: torch.Size) -> Affine:
-    exact = None if isinstance(loc, Tensor) else float(loc), None if isinstance(scale, Tensor) else float(scale)
-    sign = 0
-    if not isinstance(scale, Tensor):
-        sign = 1 if scale > 0 else -1
-    elif not is_traced():
-        sign = 1 if bool((scale > 0).all()) else -1 if bool((scale < 0).all()) else 0
-    return Affine(sign, exact, flat(number(loc), shape), flat(number(scale), shape))
 
 
 class _Chain(NamedTuple):
@@ -134,11 +124,11 @@ class _Chain(NamedTuple):
 
 def _transformed(inner: Density, steps: list[Map]) -> Density:
     """Log p(x) − log|dy/dx| at the point before the maps."""
-    low, high, tails, maps = inner.low, inner.high, inner.tails, []
+    low, high, tails = inner.low, inner.high, inner.tails
+    maps: list[tuple[Map, Ends]] = []
     for by in steps:
-        ends = Ends(low, high, *by.image(low, high))
-        maps.append((by, ends))
-        low, high, tails = ends.image_low, ends.image_high, by.tails(tails, ends)
+        maps.append((by, ((low, by.image(low)), (high, by.image(high)))))
+        low, high, tails = _in_order(by, low, high, tails)
     chain = _Chain(inner.coordinate, maps)
 
     def log_prob(y: Point) -> Tensor:
@@ -150,3 +140,21 @@ def _transformed(inner: Density, steps: list[Map]) -> Density:
 
     marks, kinks = (tuple(chain.push(point) for point in points) for points in (inner.marks, inner.kinks))
     return Density(low, high, chain, log_prob, marks, tails, kinks=kinks, log_weight=inner.log_weight or log_weight)
+
+
+def _in_order(by: Map, low: End, high: End, tails: Tails) -> tuple[End, End, Tails]:
+    """The ends of the support and the tails there after a map, the lower end first."""
+    first, last = by.image(low), by.image(high)
+    moved = None if tails is None else (by.tail(tails[0], low), by.tail(tails[1], high))
+    turned = None if moved is None else (moved[1], moved[0])
+    if by.sign:
+        return (first, last, moved) if by.sign > 0 else (last, first, turned)
+    assert isinstance(by, Affine)
+    assert isinstance(by.scale, Tensor)
+    if moved is not None and turned is not None:
+        up = by.scale > 0
+        moved = chosen(up, moved[0], turned[0]), chosen(up, moved[1], turned[1])
+    if is_endless(low) and is_endless(high):
+        return low, high, moved
+    first, last = (torch.zeros_like(by.scale) + end for end in (first, last))
+    return torch.minimum(first, last), torch.maximum(first, last), moved

@@ -15,7 +15,7 @@ from torch import distributions as d
 from torch.distributions import Distribution, Independent
 
 from kullback._core.errors import NoRouteError, explain_problem
-from kullback.densities.outcomes import log_outcomes
+from kullback.densities.parameters import log_outcomes
 from kullback.densities.reading import read as read_density
 from kullback.divergences import entropy as by_engine
 from kullback.divergences.expectations import check_normalised

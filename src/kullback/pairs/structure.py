@@ -15,7 +15,7 @@ from torch.distributions import Distribution, Independent, TransformedDistributi
 from torch.distributions.transforms import Transform
 
 from kullback._core.numbers import as_tensor
-from kullback.densities.canonical_transforms import canonical_transforms, flat_transforms, nonlinear
+from kullback.densities.canonical_transforms import canonical_transforms, flat_transforms, num_nonlinear
 from kullback.kernels.levels import known_true
 from kullback.pairs.registry import Reduced, register
 
@@ -77,7 +77,7 @@ def kl_transformed_transformed(p: TransformedDistribution, q: TransformedDistrib
     if plain and any(left):
         canonical = _left(canonical_transforms(maps[0]), canonical_transforms(maps[1]))
         # Canonical maps are joined with roundings of their own, and taken only where more drops out.
-        if sum(map(nonlinear, canonical)) < sum(map(nonlinear, left)):
+        if sum(map(num_nonlinear, canonical)) < sum(map(num_nonlinear, left)):
             left, fewer = canonical, True
     if not fewer or not (plain or not any(left)):
         return None

@@ -1,4 +1,4 @@
-"""The Binomial mass function, and with it Bernoulli's, for sums; `registry` finds them."""
+"""Binomial, and with it Bernoulli, for sums; `registry` finds them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 
 import torch
 from torch import Tensor
-from torch.distributions import Bernoulli, Binomial, Distribution
+from torch.distributions import Bernoulli, Binomial
 
-from kullback.densities.describe import (
+from kullback.densities import (
     Density,
     Point,
     bounded_log,
@@ -22,11 +22,7 @@ from kullback.densities.describe import (
 )
 
 
-def _parameters(distribution: Distribution) -> tuple[Tensor, ...]:
-    return *read(distribution, "total_count"), *log_outcomes(distribution)
-
-
-@family(Binomial, read=_parameters, lattice=True)
+@family(Binomial, read=lambda p: (*read(p, "total_count"), *log_outcomes(p)), lattice=True)
 def binomial(total_count: Tensor, log_p: Tensor, log_failure: Tensor) -> Density:
     """Stirling's form about k = n·p; a certain outcome leaves one count."""
     n = total_count

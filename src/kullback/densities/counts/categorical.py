@@ -1,4 +1,4 @@
-"""The Categorical mass function on 0 … classes − 1 for sums; `registry` finds it."""
+"""Categorical on 0 … classes − 1 for sums; `registry` finds it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,12 @@ import math
 
 import torch
 from torch import Tensor
-from torch.distributions import Categorical, Distribution
+from torch.distributions import Categorical
 
-from kullback.densities.describe import Density, Integers, Point, centred, family, gives_logits, read
-
-
-def _log_probs(distribution: Distribution) -> tuple[Tensor, ...]:
-    if gives_logits(distribution):
-        return read(distribution, "logits")[0].log_softmax(-1).unbind(-1)
-    (probs,) = read(distribution, "probs")
-    return torch.log(probs / probs.sum(-1, keepdim=True)).unbind(-1)
+from kullback.densities import Density, Integers, Point, centred, family, log_classes
 
 
-@family(Categorical, read=_log_probs, lattice=True)
+@family(Categorical, read=lambda distribution: log_classes(distribution).unbind(-1), lattice=True)
 def categorical(*log_probs: Tensor) -> Density:
     """The logarithm of the class's probability; classes at either end that are impossible do not belong to it."""
     classes = len(log_probs)

@@ -1,4 +1,4 @@
-"""The NegativeBinomial mass function for sums; `registry` finds it."""
+"""NegativeBinomial and Geometric for sums; `registry` finds them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution, NegativeBinomial
+from torch.distributions import Geometric, NegativeBinomial
 
-from kullback.densities.describe import (
+from kullback.densities import (
     Density,
     Point,
     bounded_log,
@@ -23,11 +23,7 @@ from kullback.densities.describe import (
 )
 
 
-def _parameters(distribution: Distribution) -> tuple[Tensor, ...]:
-    return *read(distribution, "total_count"), *log_outcomes(distribution)
-
-
-@family(NegativeBinomial, read=_parameters, lattice=True)
+@family(NegativeBinomial, read=lambda p: (*read(p, "total_count"), *log_outcomes(p)), lattice=True)
 def negative_binomial(total_count: Tensor, log_p: Tensor, log_failure: Tensor) -> Density:
     """Successes k before r failures: Stirling's form about k = n·p, r = n·(1 − p), n = r + k."""
     r = total_count.clamp_min(1e-300)
@@ -44,3 +40,12 @@ def negative_binomial(total_count: Tensor, log_p: Tensor, log_failure: Tensor) -
 
     mark = centred(r * p / rest, torch.log((r * p).sqrt() / rest + 1))
     return on_integers(0.0, high, mark, log_prob, exponential(1.0, -log_p))
+
+
+@family(Geometric, read=log_outcomes, lattice=True)
+def geometric(log_p: Tensor, log_failure: Tensor) -> Density:
+    """Log p + k log(1 − p); a certain success leaves the count 0."""
+    log_rest = bounded_log(log_failure)
+    high = torch.where(log_failure == -math.inf, 0.0, math.inf).to(log_p.dtype)
+    mark, upper = centred(0.0, -bounded_log(log_p)), exponential(1.0, -log_rest)
+    return on_integers(0.0, high, mark, lambda x: log_p + x.offset * log_rest, upper)

@@ -1,4 +1,4 @@
-"""The Poisson mass function for sums; `registry` finds it."""
+"""Poisson for sums; `registry` finds it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Poisson
 
-from kullback.densities.describe import (
-    Density,
-    Point,
-    centred,
-    deviance,
-    exponential,
-    family,
-    log_factorial_rest,
-    on_integers,
-)
+from kullback.densities import Density, Point, centred, deviance, exponential, family, log_factorial_rest, on_integers
 
 
 @family(Poisson, "rate", lattice=True)

@@ -1,17 +1,12 @@
-"""The univariate families of torch; importing this registers them."""
+"""The univariate families of torch, one file for each kind of formula; importing this registers them."""
 
-from kullback.densities.families import (
+from kullback.densities.families import (  # noqa: F401
     beta,
-    cauchy,
     continuous_bernoulli,
-    fisher_snedecor,
     gamma,
-    generalized_pareto,
     gumbel,
-    inverse_gamma,
     kumaraswamy,
     laplace,
-    log_normal,
     logistic,
     normal,
     pareto,
@@ -20,24 +15,3 @@ from kullback.densities.families import (
     von_mises,
     weibull,
 )
-
-__all__ = [
-    "beta",
-    "cauchy",
-    "continuous_bernoulli",
-    "fisher_snedecor",
-    "gamma",
-    "generalized_pareto",
-    "gumbel",
-    "inverse_gamma",
-    "kumaraswamy",
-    "laplace",
-    "log_normal",
-    "logistic",
-    "normal",
-    "pareto",
-    "student_t",
-    "uniform",
-    "von_mises",
-    "weibull",
-]

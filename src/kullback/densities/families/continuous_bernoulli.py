@@ -1,19 +1,15 @@
-"""The ContinuousBernoulli density for integrals; `registry` finds it."""
+"""ContinuousBernoulli for integrals; `registry` finds it."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.distributions import ContinuousBernoulli, Distribution
+from torch.distributions import ContinuousBernoulli
 
-from kullback.densities.describe import Density, Point, family, in_unit_interval, log_odds, log_sinhc, power
-
-
-def _parameters(distribution: Distribution) -> tuple[Tensor, ...]:
-    return (log_odds(distribution),)
+from kullback.densities import Density, Point, family, in_unit_interval, log_odds, log_sinhc, power
 
 
-@family(ContinuousBernoulli, read=_parameters)
+@family(ContinuousBernoulli, read=lambda distribution: (log_odds(distribution),))
 def continuous_bernoulli(logits: Tensor) -> Density:
     """η(x − ½) − log(sinh(η/2)/(η/2))."""
     half = torch.full_like(logits, 0.5)

@@ -1,26 +1,28 @@
-"""The Gamma density, and with it Chi2's and Exponential's, for integrals; `registry` finds them."""
+"""Gamma, and with it Chi2, Exponential and InverseGamma, for integrals; `registry` finds them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
-from torch.distributions import Chi2, Exponential, Gamma
+from torch.distributions import Chi2, Exponential, Gamma, InverseGamma
 
-from kullback.densities.describe import LOG_2PI, Density, Point, above_zero, binet, exponential, family, power
+from kullback.densities import LOG_2PI, Density, binet, exponential, family, of_log, power
 
 
 @family(Gamma, "concentration", "rate")
 def gamma(concentration: Tensor, rate: Tensor) -> Density:
-    """a·(t − e^t + 1) + ½ log(a/2π) − binet(a) − log x, t = log(x·rate/a): flat at the mean."""
-    a = concentration
-    log_mean = torch.log(a) - torch.log(rate)
-    constant = (torch.log(a) - LOG_2PI) / 2 - binet(a)
+    """The density of log x, less log x."""
+    unit, core, spread = _log_gamma(concentration)
+    return of_log(unit - torch.log(rate), spread, core, power(concentration), exponential(1.0, rate))
 
-    def log_prob(x: Point) -> Tensor:
-        t = x.log_distance(0.0, log_mean)
-        return a * (t - torch.expm1(t.clamp_max(690.0))) + constant - (t + log_mean)
 
-    return above_zero(log_mean, a.rsqrt().clamp_max(1.0), log_prob, power(a), exponential(1.0, rate))
+@family(InverseGamma, "concentration", "rate")
+def inverse_gamma(concentration: Tensor, rate: Tensor) -> Density:
+    """The reciprocal of a Gamma, whose logarithm has the other sign."""
+    unit, core, spread = _log_gamma(concentration)
+    return of_log(torch.log(rate) - unit, spread, lambda t: core(-t), exponential(1.0, rate), power(concentration))
 
 
 @family(Chi2, "df")
@@ -33,3 +35,9 @@ def chi2(df: Tensor) -> Density:
 def exponential_density(rate: Tensor) -> Density:
     """Gamma(1, rate)."""
     return gamma(torch.ones_like(rate), rate)
+
+
+def _log_gamma(a: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor], Tensor]:
+    """The logarithm of a Gamma(a, 1): log a, the log-density a·(t − e^t + 1) + … about it, and its spread."""
+    constant = (torch.log(a) - LOG_2PI) / 2 - binet(a)
+    return torch.log(a), lambda t: a * (t - torch.expm1(t.clamp_max(690.0))) + constant, a.rsqrt().clamp_max(1.0)

@@ -1,4 +1,4 @@
-"""The Kumaraswamy density for integrals; `registry` finds it."""
+"""Kumaraswamy for integrals; `registry` finds it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Kumaraswamy
 
-from kullback.densities.describe import Density, Point, family, in_unit_interval, power
+from kullback.densities import Density, Point, family, in_unit_interval, power
 
 
 @family(Kumaraswamy, "concentration1", "concentration0")

@@ -1,4 +1,4 @@
-"""The Uniform density for integrals; `registry` finds it."""
+"""Uniform for integrals; `registry` finds it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Uniform
 
-from kullback.densities.describe import Density, Logit, Point, family, mark_between, power
+from kullback.densities import Density, Logit, Point, family, mark_between, power
 
 
 @family(Uniform, "low", "high")

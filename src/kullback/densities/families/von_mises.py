@@ -1,4 +1,4 @@
-"""The VonMises density on (−π, π) for integrals; `registry` finds it."""
+"""VonMises on (−π, π) for integrals; `registry` finds it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import VonMises
 
-from kullback.densities.describe import LOG_2PI, Density, Logit, Point, centred, family, power
+from kullback.densities import LOG_2PI, Density, Logit, Point, centred, family, power
 
 
 @family(VonMises, "loc", "concentration")

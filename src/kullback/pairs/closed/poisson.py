@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Bernoulli, Binomial, Poisson
 
-from kullback.densities.outcomes import log_outcomes
+from kullback.densities.parameters import log_outcomes
 from kullback.kernels.pair_ops import PairOp
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
