@@ -1,39 +1,28 @@
 // What `kullback compare` reports of a row, from two passes: the first one sums the weights and finds the classes with the largest
 // weights of both sides, the second one sums KL in both directions, Jensen-Shannon and total variation.
 //
-// With v = log q/p, s = -|v| <= 0, m = e^s - 1 and M the larger of p and q, the smaller is M (1 + m), and a class adds
+// With v = log q/p and R = (e^v - 1 - v)/v^2 a class adds
 //
-//     to KL(q || p)        M phi(s) where q is the larger, M psi(s) elsewhere;   phi(s) = m - s,   psi(s) = (1 + m) s - m,
-//     to KL(p || q)        the other one of these two,
-//     to Jensen-Shannon    M ((1 + m) s - (2 + m) log(1 + m/2)) / 2,
-//     to total variation   -M m / 2.
+//     where |v| <= 1                           elsewhere
+//     p v^2 R                                  (q - p) - p v         to KL(p || q),
+//     p v^2 (1 - R + v R)                      q v - (q - p)         to KL(q || p),
+//     (p + q)/2 v^2 H(v^2)                     see `far`             to Jensen-Shannon,
+//     p (v + v^2 R)                            q - p                 to q - p, whose absolute values are twice total variation.
 //
-// All of these are >= 0, so that nothing cancels between classes. For |s| <= 1 they are s^2 or s times polynomials.
+// The first three are >= 0, so that nothing cancels between classes. R and H are polynomials. Classes of similar rows are nearly all of
+// the first kind, which takes one exponential.
 #pragma once
 
 #include "kl.h"
 
 namespace kullback::KULLBACK_SET {
 
-// ((1 + m) s - (2 + m) log(1 + m/2)) / (2 s^2) for -1 <= s <= 0, off by 1e-9 and 1e-18 of itself at most.
-inline constexpr float kShannonFloat[] = {0.125f,         0.0624999959f,  0.0156249365f, 0.0026038139f,
-                                          0.000433157495f, 8.58765238e-5f, 1.06497843e-5f};
+// H: ((1 + t) log(1 + t) + (1 - t) log(1 - t))/(2 v^2), t = (q - p)/(q + p) = tanh(v/2), for v^2 <= 1, off by 3e-8 and 1e-17 of itself at most.
+inline constexpr float kShannonFloat[] = {0.124999997f, -0.0156248474f, 0.00173488049f, -0.000180939836f, 1.49842076e-5f};
 inline constexpr double kShannonDouble[] = {
-    0.125,
-    0.062499999999999982,
-    0.015624999999998661,
-    0.002604166666627471576,
-    0.0004340277771791516797,
-    0.00008680555007462632609,
-    0.00001085066188436447394,
-    -2.584814275715727592e-7,
-    -2.620619091006967352e-8,
-    9.398986110331875267e-8,
-    6.867167753021800504e-9,
-    -7.290706545912369191e-9,
-    -9.996544226384793943e-10,
-    3.725035635728999527e-10,
-    8.635146120674788823e-11};
+    0.12499999999999999937,     -0.015624999999999847534,   0.001736111111105009621,     -0.0001844618054601261192,
+    0.000019221229391457551014, -1.983549263606001703e-6,   2.0357502874125001576e-7,    -2.0805636105486875606e-8,
+    2.1006979060489192072e-9,   -1.9699389154855275921e-10, 1.2857818029924218572e-11};
 
 // log(1 + r)/r for 0 <= r <= 1/e.
 inline constexpr float kLogOfOneMoreFloat[] = {1.0f,         -0.499999878f, 0.333326265f, -0.249842374f,
@@ -57,33 +46,34 @@ inline constexpr double kLogOfOneMoreDouble[] = {
     -0.01800327129961057386,
     0.004287014615841723839};
 
-// What one class adds, in units of its larger probability.
+// What one class adds, the excess q - p among it.
 template <class T>
 struct ClassShares {
-    Vector<T> phi, psi, shannon, variation;  // the last is twice its share
+    Vector<T> forward, reverse, shannon, excess;
 
-    [[gnu::always_inline]] static ClassShares near(Vector<T> s) {
-        const Vector<T> square = s * s, rest = exp_remainder<T>(s);
+    // |v| <= 1.
+    [[gnu::always_inline]] static ClassShares near(Vector<T> p, Vector<T> v) {
+        const Vector<T> first = p * v, second = first * v, phi = second * exp_remainder<T>(v), excess = first + phi, square = v * v;
         Vector<T> shannon;
-        if constexpr (sizeof(T) == 4) shannon = polynomial<T>(s, kShannonFloat);
-        else shannon = polynomial<T>(s, kShannonDouble);
-        return {square * rest, square * (T(1) - (T(1) - s) * rest), square * shannon, -s - square * rest};
+        if constexpr (sizeof(T) == 4) shannon = polynomial<T>(square, kShannonFloat);
+        else shannon = polynomial<T>(square, kShannonDouble);
+        return {phi, (v * phi + second) - phi, (p + T(0.5) * excess) * square * shannon, excess};
     }
 
-    // s < -1. A class that one side lacks has s = -inf.
-    [[gnu::always_inline]] static ClassShares far(Vector<T> s) {
-        const PowerOfE<T> e = exp_below<T>(s);
-        const Vector<T> r = e.value, held = r * larger(s, fill(kLeastPowerOfE<T>));
-        Vector<T> log_more;
-        if constexpr (sizeof(T) == 4) log_more = polynomial<T>(r, kLogOfOneMoreFloat);
-        else log_more = polynomial<T>(r, kLogOfOneMoreDouble);
-        const Vector<T> shannon = T(0.5) * (held - (T(1) + r) * (r * log_more - T(0.69314718055994530942)));
-        return {e.less_one - s, held - e.less_one, shannon, -e.less_one};
+    // With r the smaller of p and q by the larger, Jensen-Shannon is ((p + q) (log 2 - log(1 + r)) - |v| min(p, q))/2.
+    [[gnu::always_inline]] static ClassShares far(Vector<T> p, Vector<T> q, Vector<T> v) {
+        const Vector<T> excess = q - p, larger_one = larger(p, q), smaller_one = -larger(-p, -q);
+        const Vector<T> divisor = larger(larger_one, fill(Format<T>::kSmallestNormal));
+        Vector<T> r, log_more;
+        if constexpr (sizeof(T) == 4) r = smaller_one * reciprocal(divisor), log_more = r * polynomial<T>(r, kLogOfOneMoreFloat);
+        else r = smaller_one / divisor, log_more = r * polynomial<T>(r, kLogOfOneMoreDouble);
+        const Vector<T> shannon = T(0.5) * ((p + q) * (T(0.69314718055994530942) - log_more) - smaller_one * magnitude_of(v));
+        return {excess - p * v, q * v - excess, shannon, excess};
     }
 
     [[gnu::always_inline]] void replace(Mask<T> where, const ClassShares& by) {
-        phi = where ? by.phi : phi, psi = where ? by.psi : psi;
-        shannon = where ? by.shannon : shannon, variation = where ? by.variation : variation;
+        forward = where ? by.forward : forward, reverse = where ? by.reverse : reverse;
+        shannon = where ? by.shannon : shannon, excess = where ? by.excess : excess;
     }
 };
 
@@ -108,67 +98,67 @@ struct MeasureSums {
     }
 };
 
-template <class T, bool kHasMask>
+// kRounded: b - a is rounded.
+template <class T, bool kHasMask, bool kRounded>
 MeasureSums sum_measures(const RowPair<T>& row, const RowStatistics& s) {
     using V = Vector<T>;
     using M = Mask<T>;
     constexpr int kCount = Lanes<T>::kCount;
     const Normalised<T> is(s);
-    const V origin_p = fill(Format<T>::kRound - is.scale_p), origin_q = fill(Format<T>::kRound - is.scale_q);
-    const V over_p = fill(is.over_p), over_q = fill(is.over_q);
-    Accumulator<T> forward, reverse, shannon, variation, excess, q_larger_mass;
+    Accumulator<T> forward, reverse, shannon, variation, growth, p_smaller;
     M only_q{};
     row.template each_exact_block<kHasMask>([&](const T* a, const T* b, int64_t count, int64_t, const T* low) {
-        Accumulator<T> block_forward, block_reverse, block_shannon, block_variation, block_excess, block_q_larger;
+        Accumulator<T> block_forward, block_reverse, block_shannon, block_variation, block_growth, block_p_smaller;
         for (int64_t i = 0; i < rounded_up<T>(count); i += kGroup<T>) {
-            V sum_forward{}, sum_reverse{}, sum_shannon{}, sum_variation{}, sum_excess{}, sum_q_larger{};
+            V sum_forward{}, sum_reverse{}, sum_shannon{}, sum_variation{}, sum_growth{}, sum_p_smaller{};
+            prefetch_group(a + i + kAhead<T> / 4), prefetch_group(b + i + kAhead<T> / 4);
 #pragma GCC unroll 4
             for (int j = 0; j < 4; ++j) {
                 const int64_t k = i + j * kCount;
                 const V x = load_lanes(a + k), y = load_lanes(b + k);
-                V v = is.log_ratio(x, y, missing_at(low, k));
-                M nothing{};
+                V p = is.p(x), v;
+                if constexpr (kRounded) v = is.gap.less(y - x);
+                else v = is.log_ratio(x, y, missing_at(low, k));
                 if constexpr (kHasMask) {
                     const M in_p = x > -kInfinity<T>, in_q = y > -kInfinity<T>;
-                    v = in_p ? (in_q ? v : fill(-kInfinity<T>)) : fill(kInfinity<T>);
-                    nothing = ~(in_p | in_q), only_q |= in_q & ~in_p;
+                    // A class that one side lacks is finite here. It makes KL in one direction infinite, which is known without it.
+                    v = in_p ? (in_q ? v : fill(T(-1e30))) : (in_q ? fill(T(1e30)) : V{});
+                    p = in_p ? p : V{}, only_q |= in_q & ~in_p;
                 }
-                const M q_larger = v > T(0);
-                V larger_one = scaled_exp_from<T>(q_larger ? y : x, q_larger ? origin_q : origin_p) * (q_larger ? over_q : over_p);
-                const V size = -magnitude_of(v);
-                ClassShares<T> share = ClassShares<T>::near(size);
-                const M far = size < T(-1);
-                if (any(far)) share.replace(far, ClassShares<T>::far(size));
-                if constexpr (kHasMask) {
-                    larger_one = nothing ? V{} : larger_one;
-                    // A class that one side lacks makes the row infinite in one direction; there it counts for nothing.
-                    share.phi = share.phi < kInfinity<T> ? share.phi : V{};
+                ClassShares<T> share = ClassShares<T>::near(p, v);
+                const M far = magnitude_of(v) > T(1);
+                if (any(far)) {
+                    V q = is.q(y);
+                    if constexpr (kHasMask) q = y > -kInfinity<T> ? q : V{};
+                    share.replace(far, ClassShares<T>::far(p, q, v));
                 }
-                const V varies = larger_one * share.variation;
-                sum_forward += larger_one * (q_larger ? share.psi : share.phi);
-                sum_reverse += larger_one * (q_larger ? share.phi : share.psi);
-                sum_shannon += larger_one * share.shannon, sum_variation += varies;
-                sum_excess += q_larger ? varies : V{}, sum_q_larger += q_larger ? larger_one : V{};
+                sum_forward += share.forward, sum_reverse += share.reverse, sum_shannon += share.shannon;
+                sum_variation += magnitude_of(share.excess), sum_growth += share.excess, sum_p_smaller += v > T(0) ? p : V{};
             }
             block_forward.add(sum_forward), block_reverse.add(sum_reverse), block_shannon.add(sum_shannon);
-            block_variation.add(sum_variation), block_excess.add(sum_excess), block_q_larger.add(sum_q_larger);
+            block_variation.add(sum_variation), block_growth.add(sum_growth), block_p_smaller.add(sum_p_smaller);
         }
         forward.add(block_forward), reverse.add(block_reverse), shannon.add(block_shannon);
-        variation.add(block_variation), excess.add(block_excess), q_larger_mass.add(block_q_larger);
+        variation.add(block_variation), growth.add(block_growth), p_smaller.add(block_p_smaller);
     });
-    const double varies = variation.total();
-    return {forward.total(), any(only_q) ? kInfinity<double> : reverse.total(), shannon.total(), 0.5 * varies,
-            2 * excess.total() - varies, q_larger_mass.total()};
+    const double varies = 0.5 * variation.total(), grows = growth.total();
+    return {forward.total(), any(only_q) ? kInfinity<double> : reverse.total(), shannon.total(), varies, grows,
+            p_smaller.total() + varies + 0.5 * grows};
 }
+
+// The rounding of b - a, 3e-8 of itself, is little beside v unless a common shift of both sides is larger.
+inline bool shift_is_small(const RowStatistics& s) { return s.gap * s.gap <= 500 * s.kl; }
 
 // All measures of a row whose sums are known.
 template <class T, bool kHasMask>
 void describe_measures(const RowPair<T>& row, RowStatistics& s) {
+    constexpr bool kMayRound = sizeof(T) == 4 && !kHasMask;
     for (int round = 0; round < 3; ++round) {
-        const MeasureSums sums = sum_measures<T, kHasMask>(row, s);
+        const bool rounded = kMayRound && shift_is_small(s);
+        const MeasureSums sums = rounded ? sum_measures<T, kHasMask, kMayRound>(row, s) : sum_measures<T, kHasMask, false>(row, s);
         sums.store_corrected(s);
         move_gap(s, sums.growth);
-        if (sums.accurate()) break;
+        if (sums.accurate() && (!rounded || shift_is_small(s))) break;
     }
     if (s.state & kInfinite) s.kl = kInfinity<double>;
 }
