@@ -10,11 +10,12 @@ from torch.distributions import Beta, ContinuousBernoulli, Exponential, Gamma, N
 
 from kullback.kernels.pair_ops import PairOp
 from kullback.pairs.closed.continuous_bernoulli import minus_mean_log_density
+from kullback.pairs.closed.gamma import negentropy
 from kullback.pairs.dirichlet import dirichlet_kl
 from kullback.pairs.moments import kl_to_normal
 from kullback.pairs.parameters import read, working
 from kullback.pairs.registry import register
-from kullback.special import binet, binet_bregman, kl_div, log1pmx
+from kullback.special import binet, binet_bregman, kl_div
 
 
 @register(Beta, Beta, source="KL of two-dimensional Dirichlet distributions", finished=True)
@@ -82,32 +83,11 @@ def _kl_beta_gamma(p: Beta, k: Tensor, rate: Tensor) -> Tensor:
     return means + limit + (b - 1) * (binet(b, 1) - slope_c) + k * slope_c
 
 
-@register(Beta, Normal, source="negentropy of Beta + KL of the Normal with Beta's moments to q")
+@register(Beta, Normal, source="J(a) + J(b) − J(a+b) + …, the negentropy, + KL(Normal of the same moments ‖ q)")
 def kl_beta_normal(p: Beta, q: Normal) -> Tensor:
-    """As log q is quadratic, KL(p ‖ q) = KL(p ‖ r) + KL(r ‖ q), r the Normal with the moments of p."""
+    """As a Beta is made of two Gammas, its negentropy follows from their J by Stirling's formula for log B(a, b)."""
     a, b = _shapes(p)
     c = a + b
+    own = negentropy(a) + negentropy(b) - negentropy(c) + binet(c, 1) - (torch.log1p(1 / c) + 1 / c) / 2
     sd = torch.sqrt(a / c * (b / c) / (c + 1))
-    return kl_to_normal(_negentropy(a, b), sd, a / c, *read(q, "loc", "scale"))
-
-
-def _negentropy(a: Tensor, b: Tensor) -> Tensor:
-    """KL(Beta(a, b) ‖ Normal with its mean and variance).
-
-    With Stirling's formula for log B, ψ(a), ψ(b), ψ(c), c = a+b, everything of order log cancels and the terms in 1/x
-    combine to a square; Q(x) = R(x) − x·R'(x) − 1/(6x) = −1/(90x³) + …
-    """
-    c = a + b
-    square = (a - b) / c * ((a - b) / a) / b / 3
-    all_three = torch.stack([a, b, c])
-    slopes = binet(all_three, 1)
-    first = slopes + _cubic(all_three, slopes)
-    return square - log1pmx(c.reciprocal()) / 2 - first[0] - first[1] + (first[2] + slopes[2])
-
-
-def _cubic(x: Tensor, slope: Tensor) -> Tensor:
-    """Q(x) = R(x) − x·R'(x) − 1/(6x), given R'(x)."""
-    inverse = x.clamp_min(1.0).reciprocal()
-    s = inverse * inverse
-    series = -inverse * s * (1 / 90 - s * (1 / 210 - s * (1 / 210 - s * (5 / 594 - s * 691 / 30030))))
-    return torch.where(x > 40, series, binet(x) - x * slope - x.reciprocal() / 6)
+    return kl_to_normal(own, sd, a / c, *read(q, "loc", "scale"))

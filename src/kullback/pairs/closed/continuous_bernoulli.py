@@ -21,13 +21,14 @@ from kullback.kernels.levels import known_true
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
 from kullback.pairs.success_parameter import log_odds_difference, success_parameter
-from kullback.special import log1mexp, log1pmx
+from kullback.special import log1mexp
 
 _ZETA = torch.special.zeta(2.0 * torch.arange(1, 13, dtype=torch.float64, device="cpu"), 1.0).tolist()
 _SERIES = [0.0] + [(-1) ** (k + 1) * z / k / (2 * math.pi) ** (2 * k) for k, z in enumerate(_ZETA, 1)]
 _SERIES_SLOPE = [2 * k * c for k, c in enumerate(_SERIES)][1:]  # of B′(x)/x
 _SERIES_CURVATURE = [(2 * k + 1) * c for k, c in enumerate(_SERIES_SLOPE)]  # of B″(x)
-# Up to this difference Gauss–Legendre in 14 nodes is exact to rounding: the nearest poles of B″ are at ±2πi.
+# Up to this difference, or |a|/2, 14 of Gauss's nodes are exact to rounding: the nearest poles of B″ are at ±2πi, and
+# far from 0, where B″ is 1/x², at 0.
 _SHORT = 4.0
 _RULE = gauss_legendre(14)
 
@@ -61,27 +62,18 @@ def _curvature(x: Tensor) -> Tensor:
 
 def _divergence(a: Tensor, b: Tensor, difference: Tensor) -> Tensor:
     """The Bregman divergence of B from a to b, whose difference is known better than they are near equality."""
-    turned = a < 0  # B is even
-    a, b, difference = (torch.where(turned, -t, t) for t in torch.broadcast_tensors(a, b, difference))  # type: ignore[no-untyped-call]
-    short = difference.abs() <= _SHORT
+    short = difference.abs() <= torch.maximum(a.detach().abs() / 2, torch.full_like(a, _SHORT))
     step = torch.where(short, difference, 0.0).unsqueeze(-1)
     t, weights = (torch.tensor(numbers, dtype=step.dtype, device=step.device) for numbers in _RULE)
     value = (weights * (1 - t) * step * step * _curvature(a.unsqueeze(-1) + t * step)).sum(-1)
     if known_true(short):
         return value
-    return torch.where(short, value, _far(torch.where(short, 0.0, a), torch.where(short, 8.0, b)))
-
-
-def _far(a: Tensor, b: Tensor) -> Tensor:
-    """The Bregman divergence for a ≥ 0 where |b − a| > 4: for a > 2 the linear parts of B cancel in formulas."""
-    outer, agree = a > 2, (a > 2) & (b > 2)
-    inner, safe = torch.where(outer, 0.0, a), torch.where(outer, a, 4.0)
-    direct = _b_less_half(b) - _b_less_half(inner) + (b - inner) * (0.5 - _slope(inner))
-    decay = -log1mexp(-safe) + (b - safe) * torch.exp(-safe) / torch.expm1(-safe)
-    same = torch.where(agree, b, 8.0)
-    beside = -log1pmx((same - safe) / safe) + log1mexp(-same)
-    across = _b_less_half(torch.where(agree, 0.0, b)) + torch.log(safe) - 1 + b / safe
-    return torch.where(outer, torch.where(agree, beside, across) + decay, direct)
+    # |x|/2 contributes |b| across 0, and nothing else: what is left of B and of its slope is small.
+    a, b = torch.where(short, 0.0, a), torch.where(short, 8.0, b)
+    turned = a < 0  # B is even
+    a, b = torch.where(turned, -a, a), torch.where(turned, -b, b)
+    far = _b_less_half(b) - _b_less_half(a) + (b - a) * (0.5 - _slope(a))
+    return torch.where(short, value, far)
 
 
 def minus_mean_log_density(q: ContinuousBernoulli, to_low: Tensor, to_high: Tensor) -> Tensor:

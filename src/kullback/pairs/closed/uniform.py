@@ -112,7 +112,7 @@ def kl_uniform_beta(p: Uniform, q: Beta) -> Tensor:
     low, high = torch.where(outside, 0.0, low), torch.where(outside, 1.0, high)
     a, b = concentration[..., 0], concentration[..., 1]
     to_low, to_high = _mean_log_plus_one(torch.stack([low, 1 - high]), torch.stack([high, 1 - low])).unbind()
-    value = beta_op(torch.ones_like(concentration), concentration) - _log_unit_width(low, high)
+    value = beta_op(torch.ones_like(concentration), concentration) - torch.log1p(-(low + (1 - high)))
     return (value - (a - 1) * to_low - (b - 1) * to_high).masked_fill(outside, math.inf)
 
 
@@ -128,7 +128,7 @@ def kl_uniform_continuous_bernoulli(p: Uniform, q: ContinuousBernoulli) -> Tenso
     outside = (low < 0) | (high > 1)
     low, high = torch.where(outside, 0.0, low), torch.where(outside, 1.0, high)
     cross = minus_mean_log_density(q, (low + high) / 2, ((1 - low) + (1 - high)) / 2)
-    return torch.where(outside, math.inf, cross - _log_unit_width(low, high))
+    return torch.where(outside, math.inf, cross - torch.log1p(-(low + (1 - high))))
 
 
 def _half_width_over_middle(low: Tensor, high: Tensor) -> Tensor:
@@ -147,10 +147,3 @@ def _mean_log_plus_one(low: Tensor, high: Tensor) -> Tensor:
     ends = (rel_entr(high, one) - rel_entr(low, one)) / width.clamp_min(0.5)
     centred = torch.log((low + high).clamp_min(1e-100) / 2) - _log_mean_excess(_half_width_over_middle(low, high)) + 1
     return torch.where(width > 0.5, ends, centred)
-
-
-def _log_unit_width(low: Tensor, high: Tensor) -> Tensor:
-    """log(h − l) for an interval inside [0, 1], from what it leaves out where that is less."""
-    outer = low + (1 - high)
-    wide = outer < 0.5
-    return torch.where(wide, torch.log1p(-torch.where(wide, outer, 0.0)), torch.log(high - low))
