@@ -18,14 +18,14 @@ def t(values: object) -> Tensor:  # noqa: F405
 P, Q = Dirichlet(t([2.0, 3.0, 1.5, 4.0])), LogisticNormal(t([0.0, 0.5, -0.3]), t([1.0, 0.8, 1.3]))
 
 
-@pytest.mark.parametrize(("p", "q", "method"), [(P, Q, "closed form"), (Q, P, "integral")])  # noqa: F405
-def test_torch_means_the_same_laws(p: Distribution, q: Distribution, method: str) -> None:  # noqa: F405
+@pytest.mark.parametrize(("p", "q"), [(P, Q), (Q, P)])  # noqa: F405
+def test_torch_means_the_same_laws(p: Distribution, q: Distribution) -> None:  # noqa: F405
     """Against an average of torch's own log-densities: which map LogisticNormal uses is torch's choice."""
     torch.manual_seed(0)  # noqa: F405
     draws = p.sample((40000,))
     ratios = p.log_prob(draws) - q.log_prob(draws)
     found = kl_with_error(p, q)
-    assert found.method == kl_method(p, q) == method  # noqa: F405
+    assert found.method == kl_method(p, q) == "integral"  # noqa: F405
     assert abs(found.value - ratios.mean()) < 4 * ratios.std() / math.sqrt(40000)
 
 
