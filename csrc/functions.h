@@ -40,9 +40,7 @@ template <class T>
     X(log1mexp_grad, double, float, chain(x, y, log1mexp_slope(y)))                                   \
     X(log_ndtr_grad, double, double, chain(x, y, log_ndtr_slope(y)))                                  \
     X(lgamma_bregman, float, float, lgamma_bregman_of(x, y))                                     \
-    X(log_ndtr_diff, double, double, log_ndtr_diff_of(x, y))                                        \
-    X(bessel_ratio_slope, double, double, bessel_ratio_slope(x, y))                                \
-    X(bessel_ratio_curvature, double, double, bessel_ratio_curvature(x, y))
+    X(log_ndtr_diff, double, double, log_ndtr_diff_of(x, y))
 
 // X(name, precisions, expression where both arguments are positive normal numbers, expression for all): a block without
 // exceptions runs the first only.
@@ -62,8 +60,7 @@ template <class T>
     X(log_ndtr_diff_grad_a, double, double, chain(x, y, log_ndtr_diff_slope_a(y, z)))                 \
     X(log_ndtr_diff_grad_b, double, double, chain(x, z, log_ndtr_diff_slope_b(y, z)))                 \
     X(bessel_order_grad, double, double, chain(x, y, kInfinity<T>))                                   \
-    X(bessel_ratio_grad, double, double, chain(x, z, bessel_ratio_slope(y, z)))                       \
-    X(bessel_ratio_slope_grad, double, double, chain(x, z, bessel_ratio_curvature(y, z)))
+    X(bessel_ratio_grad, double, double, chain(x, z, bessel_ratio_slope(y, z)))
 
 // X(name, both precisions, expression for most, condition, expression for the few that need it): the first runs vectorised
 // over the whole block, the second afterwards where the condition holds.

@@ -1,4 +1,4 @@
-// log I_nu(x), log(e^-x I_nu(x)) and r = I_(nu+1)(x)/I_nu(x) with two derivatives, for nu >= 0 and x >= 0.
+// log I_nu(x), log(e^-x I_nu(x)) and r = I_(nu+1)(x)/I_nu(x) with its derivative, for nu >= 0 and x >= 0.
 //
 // Hankel's series far above nu^2/2 (DLMF 10.40), Debye's from order 30 on (DLMF 10.41); below, the power series up to x = 50
 // and Debye's thirty orders up with the ratios in between, which the recurrence r_nu = x/(2 nu + 2 + x r_(nu+1)) gives
@@ -23,9 +23,9 @@ inline bool is_far_above(double nu, double x) { return x >= 0.5 * nu * nu + 25; 
 // Debye's expansion serves at any order whose p = nu/sqrt(nu^2 + x^2) is small.
 inline bool is_direct(double nu, double x) { return x >= 60 && x >= 4 * nu; }
 
-// log H, x (log H)', x^2 (log H)'' and x^3 (log H)''' of H = sqrt(2 pi x) e^-x I_nu(x).
+// log H, x (log H)' and x^2 (log H)'' of H = sqrt(2 pi x) e^-x I_nu(x).
 struct Hankel {
-    double log, first, second, third;
+    double log, first, second;
 };
 
 [[gnu::noinline]] inline Hankel hankel(double nu, double x) {
@@ -33,44 +33,40 @@ struct Hankel {
     const double square = 4 * nu * nu, inverse = 1 / (8 * x);
     double terms[kTerms], term = 1;
     int count = 0;
-    while (count < kTerms && std::fabs(term) > 1e-23) {  // the third derivative multiplies a term by k^3
+    while (count < kTerms && std::fabs(term) > 1e-22) {  // the second derivative multiplies a term by k^2
         const double odd = 2 * count + 1;
         term *= (odd * odd - square) * inverse / (count + 1);
         terms[count++] = term;
     }
-    double sum = 0, first = 0, second = 0, third = 0;
+    double sum = 0, first = 0, second = 0;
     for (int k = count; k > 0; --k) {
-        const double fall = k * terms[k - 1], further = fall * (k + 1);
+        const double fall = k * terms[k - 1];
         sum += terms[k - 1];
         first -= fall;
-        second += further;
-        third -= further * (k + 2);
+        second += fall * (k + 1);
     }
-    first /= 1 + sum, second /= 1 + sum, third /= 1 + sum;
-    return {std::log1p(sum), first, second - first * first, third - first * (3 * second - 2 * first * first)};
+    first /= 1 + sum, second /= 1 + sum;
+    return {std::log1p(sum), first, second - first * first};
 }
 
-// Sums over k >= 1 of Debye's polynomials in p over nu^k, and of p and p^2 times their derivatives.
+// Sums over k >= 1 of Debye's polynomials in p over nu^k, and of p times their derivatives.
 struct DebyeSum {
-    double value, first, second;
+    double value, first;
 };
 
 inline DebyeSum debye_sum(const double (&rows)[kDebyeTerms][kDebyeTerms + 1], double p, double nu) {
     const double ratio = p / nu, square = p * p;
-    double value = 0, first = 0, second = 0;
+    double value = 0, first = 0;
     for (int k = kDebyeTerms; k > 0; --k) {
-        double polynomial = 0, slope = 0, curvature = 0;
+        double polynomial = 0, slope = 0;
         for (int j = k; j >= 0; --j) {
-            const double power = k + 2 * j, scaled = power * rows[k - 1][j];
             polynomial = polynomial * square + rows[k - 1][j];
-            slope = slope * square + scaled;
-            curvature = curvature * square + (power - 1) * scaled;
+            slope = slope * square + (k + 2 * j) * rows[k - 1][j];
         }
         value = ratio * (value + polynomial);
         first = ratio * (first + slope);
-        second = ratio * (second + curvature);
     }
-    return {value, first, second};
+    return {value, first};
 }
 
 struct LogBessel {
@@ -87,20 +83,18 @@ struct LogBessel {
 }
 
 struct BesselRatio {
-    double r, first, second;  // I_(nu+1)/I_nu and its derivatives in x
+    double r, slope;  // I_(nu+1)/I_nu and its derivative in x
 };
 
 // Q = sum v/sum u is a function of p = nu/sqrt(nu^2 + x^2), and r = (sqrt(1 + z^2) Q - 1)/z; x^2 r' = nu S with
-// S = 1 - p Q - (1 - p^2) Q', and x^3 r'' = -nu (2 S + (1 - p^2) p S'). Far above nu p is small and nothing cancels.
+// S = 1 - p Q - (1 - p^2) Q'. Far above nu p is small and nothing cancels.
 inline BesselRatio debye_ratio(double nu, double x) {
     const double z = x / nu, root = std::sqrt(1 + z * z), p = 1 / root, rest = (1 - p) * (1 + p);
     const DebyeSum u = debye_sum(coefficients::kDebyeU, p, nu), v = debye_sum(coefficients::kDebyeV, p, nu);
     const double whole = 1 + u.value, excess = (v.value - u.value) / whole, quotient = 1 + excess;
-    const double first = (v.first - quotient * u.first) / whole;                        // p Q'
-    const double second = (v.second - 2 * first * u.first - quotient * u.second) / whole;  // p^2 Q''
+    const double first = (v.first - quotient * u.first) / whole;  // p Q'
     const double slope = (1 - p) - p * excess - rest * (first / p);
-    const double turn = p * first - p * quotient - rest * (second / p);
-    return {z / (root + 1) + root * excess / z, nu * slope / x / x, -nu * (2 * slope + rest * turn) / x / x / x};
+    return {z / (root + 1) + root * excess / z, nu * slope / x / x};
 }
 
 // The start of the recurrence at an order of 30 or more; where x is below a twentieth of it Amos' bound is close enough.
@@ -108,8 +102,8 @@ inline double ratio_to_start_from(double nu, double x) {
     return x > 0.05 * nu ? debye_ratio(nu, x).r : x / (nu + 1 + std::sqrt(x * x + (nu + 1) * (nu + 1)));
 }
 
-// 30 steps of D_nu = x/r_nu = 2 (nu + 1) + x r_(nu+1), each of which multiplies an error by r^2; in pairs, because r' and r''
-// are differences that cancel to (nu + 1/2)/x^2 of their terms.
+// 30 steps of D_nu = x/r_nu = 2 (nu + 1) + x r_(nu+1), each of which multiplies an error by r^2; in pairs, because r'
+// is a difference that cancels to (nu + 1/2)/x^2 of its terms.
 struct Descent {
     Pair above, denominator;  // r_(nu+1) and D_nu
     double log_product;       // the sum of log r_(nu+k) over k < 30
@@ -127,31 +121,28 @@ struct Descent {
     return {above, denominator, std::log(product)};
 }
 
-// From r_(nu+1) = s and q = 1/D by r = x q: with g = (x s)' = x (1 - s^2) - (2 nu + 2) s, r' = q (1 - r g) and
-// r'' = q^2 ((2 nu + 1) g - 2 x (1 - r g)).
+// From r_(nu+1) = s and q = 1/D by r = x q: with g = (x s)' = x (1 - s^2) - (2 nu + 2) s, r' = q (1 - r g).
 inline BesselRatio ratio_by_descent(double nu, double x) {
     const Descent found = descend(nu, x);
     const Pair s = found.above, r = divided({x, 0}, found.denominator), q = divided({1, 0}, found.denominator);
     const Pair g = plus(times(x, one_minus(times(s, s))), times(-2, times(two_sum(nu, 1), s)));
     const Pair h = one_minus(times(r, g));
-    const Pair bend = plus(times(two_sum(2 * nu, 1), g), times(-2 * x, h));
-    return {rounded(r), rounded(times(q, h)), rounded(times(q, q)) * rounded(bend)};
+    return {rounded(r), rounded(times(q, h))};
 }
 
-// At an order of 3e8 or more, where pairs no longer hold the difference, below 4 nu: Debye's expansion to its second term, in a form that does not cancel at small z.
+// At an order of 3e8 or more, where pairs no longer hold the difference, below 4 nu: Debye's expansion to its second term,
+// in a form that does not cancel at small z.
 inline BesselRatio ratio_of_large_order(double nu, double x) {
     const double z = x / nu, square = 1 + z * z, root = std::sqrt(square), half = 0.5 / nu;
     const double first = 1 / (root * (1 + root)) - half * (1 - z * z) / (square * square);
-    const double second = (1 + 2 * root) / (square * root * (1 + root) * (1 + root)) +
-                          half * 2 * (z * z - 3) / (square * square * square);
-    return {z / (1 + root) - half * z / square, first / nu, -z * second / nu / nu};
+    return {z / (1 + root) - half * z / square, first / nu};
 }
 
 // For x > 0.
 [[gnu::noinline]] inline BesselRatio bessel_ratio_inside(double nu, double x) {
     if (is_far_above(nu, x)) {
         const Hankel h = hankel(nu, x);
-        return {1 - (nu + 0.5 - h.first) / x, (nu + 0.5 + h.second) / x / x, (h.third - 2 * nu - 1) / x / x / x};
+        return {1 - (nu + 0.5 - h.first) / x, (nu + 0.5 + h.second) / x / x};
     }
     if (is_direct(nu, x)) return debye_ratio(nu, x);
     // Elsewhere the recurrence damps an error of its start by e^-15 at least.
@@ -229,12 +220,7 @@ inline double log_bessel_slope(double nu, double x, double tilt) {
 inline double bessel_ratio_slope(double nu, double x) {
     if (!is_bessel_domain(nu, x)) return kNaN<double>;
     if (x == 0) return 0.5 / (nu + 1);
-    return x == kInfinity<double> ? 0.0 : bessel_ratio_inside(nu, x).first;
-}
-
-inline double bessel_ratio_curvature(double nu, double x) {
-    if (!is_bessel_domain(nu, x)) return kNaN<double>;
-    return x == 0 || x == kInfinity<double> ? 0.0 : bessel_ratio_inside(nu, x).second;
+    return x == kInfinity<double> ? 0.0 : bessel_ratio_inside(nu, x).slope;
 }
 
 }  // namespace kullback::KULLBACK_SET

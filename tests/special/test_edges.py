@@ -172,6 +172,20 @@ def test_bessel_gradients_at_zero():
     assert torch.autograd.grad(special.bessel_ratio(0.5, x).sum(), x)[0].item() == pytest.approx(1 / 3)
 
 
+@pytest.mark.parametrize("order", [3e8, 1e10, 1e140])
+@pytest.mark.parametrize("z", [1e-12, 1e-3, 0.5, 3.9])
+def test_derivatives_of_the_bessel_ratio_at_large_orders(order, z):
+    """r = z/(1 + √(1+z²)) with z = x/ν, to 1/ν."""
+    x, root = wide(z * order).requires_grad_(), math.sqrt(1 + z * z)
+    (plain,) = torch.autograd.grad(special.bessel_ratio(order, x), x)
+    (slope,) = torch.autograd.grad(special.bessel_ratio(order, x), x, create_graph=True)
+    (curvature,) = torch.autograd.grad(slope, x)
+    for found in (plain, slope):
+        assert found.item() * order == pytest.approx(1 / (root * (1 + root)), rel=1e-8)
+    wanted = -z * (1 + 2 * root) / (root**3 * (1 + root) ** 2)
+    assert curvature.item() * order * order == pytest.approx(wanted, rel=2e-8)
+
+
 def test_infinite_neighbours_do_not_poison_gradients():
     """A zero upstream gradient stays zero beside an infinite value: no 0·inf."""
     p = wide(1.0, 0.0, 0.5).requires_grad_()

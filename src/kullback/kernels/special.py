@@ -24,7 +24,7 @@ def _of_two(name: str, arguments: Sequence[str] = "ab") -> Elementwise:
     return Elementwise(name, getattr(reference, name), arguments=arguments, gradients=gradients)
 
 
-def _of_order(name: str, gradient: str = "") -> Elementwise:
+def _of_order(name: str) -> Elementwise:
     """A Bessel function of an order and x.
 
     The order has no derivative: the public functions refuse it, and here it is infinite rather than plausible.
@@ -33,7 +33,7 @@ def _of_order(name: str, gradient: str = "") -> Elementwise:
         name,
         getattr(reference, name),
         arguments=("nu", "x"),
-        gradients=["bessel_order_grad", gradient or f"{name}_grad"],
+        gradients=["bessel_order_grad", f"{name}_grad"],
         constants=1,
     )
 
@@ -54,6 +54,3 @@ log_ndtr_diff = _of_two("log_ndtr_diff")
 log_iv = _of_order("log_iv")
 log_ive = _of_order("log_ive")
 bessel_ratio = _of_order("bessel_ratio")
-bessel_ratio_slope = _of_order("bessel_ratio_slope")
-# Its own derivative has no formula, and is infinite too.
-bessel_ratio_curvature = _of_order("bessel_ratio_curvature", "bessel_order_grad")

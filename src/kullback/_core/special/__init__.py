@@ -1,6 +1,6 @@
 """Special functions in pure torch: the reference for every device, transform and dtype."""
 
-from kullback._core.special.bessel import bessel_ratio, bessel_ratio_curvature, bessel_ratio_slope, log_iv, log_ive
+from kullback._core.special.bessel import bessel_ratio, log_iv, log_ive
 from kullback._core.special.binet import binet
 from kullback._core.special.binet_bregman import binet_bregman
 from kullback._core.special.entropy import kl_div, rel_entr
@@ -11,8 +11,6 @@ from kullback._core.special.polygamma import digamma, trigamma
 
 __all__ = [
     "bessel_ratio",
-    "bessel_ratio_curvature",
-    "bessel_ratio_slope",
     "binet",
     "binet_bregman",
     "digamma",

@@ -135,21 +135,3 @@ def bessel_ratio(nu: Tensor, x: Tensor) -> Tensor:
     first = torch.where(at_zero, 0.5 / (point.nu + 1), ratio.first)
     value = torch.where(at_zero, 0.0, ratio.value)
     return point.finish(dtype, value, (1.0, math.nan), first, torch.where(at_zero, 0.0, ratio.second))
-
-
-def bessel_ratio_slope(nu: Tensor, x: Tensor) -> Tensor:
-    """The derivative of `bessel_ratio` in x, between 1/(2ν+2) at x = 0 and 0 at infinity; once differentiable."""
-    dtype, point, nu0, x0 = _point(nu, x)
-    ratio = ratio_of_orders(nu0, x0)
-    at_zero = point.x == 0
-    value = torch.where(at_zero, 0.5 / (point.nu + 1), ratio.first)
-    curvature = torch.where(at_zero, 0.0, ratio.second)
-    return point.finish(dtype, value, (0.0, math.nan), curvature, torch.full_like(value, math.inf))
-
-
-def bessel_ratio_curvature(nu: Tensor, x: Tensor) -> Tensor:
-    """The second derivative of `bessel_ratio` in x, 0 at both ends; its own derivatives are infinite."""
-    dtype, point, nu0, x0 = _point(nu, x)
-    value = torch.where(point.x == 0, 0.0, ratio_of_orders(nu0, x0).second)
-    unknown = torch.full_like(value, math.inf)
-    return point.finish(dtype, value, (0.0, math.nan), unknown, unknown)
