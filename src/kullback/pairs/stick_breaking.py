@@ -1,4 +1,4 @@
-"""KL(Dirichlet ‖ LogisticNormal) and back: the stick-breaking fractions of both are independent; `pairs.dispatch` calls.
+"""KL(Dirichlet ‖ LogisticNormal) and back: the stick-breaking fractions of both are independent.
 
 Break a stick of length 1: the i-th piece is the fraction z_i of what the pieces before it left. Under a Dirichlet the
 fractions are independent, z_i ~ Beta(α_i, α_{i+1} + … + α_K); under torch's LogisticNormal, too: logit z_i is
@@ -41,4 +41,5 @@ def _logit_normals(q: LogisticNormal) -> TransformedDistribution:
     """Torch takes log(K − i) away from the location of logit z, so that equal pieces belong to μ = 0."""
     loc, scale = read(q, "loc", "scale")
     pieces_left = torch.arange(loc.shape[-1], 0, -1, dtype=loc.dtype, device=loc.device)
-    return TransformedDistribution(Normal(loc - torch.log(pieces_left), scale, validate_args=False), [SigmoidTransform()])
+    logits = Normal(loc - torch.log(pieces_left), scale, validate_args=False)
+    return TransformedDistribution(logits, [SigmoidTransform()])

@@ -6,15 +6,13 @@ import math
 
 import torch
 from torch import Tensor
-from torch import distributions as d
 from torch.distributions import Exponential, Gamma, Gumbel, InverseGamma, Normal
 
-from kullback._core.special.exp_log import log_ratio
 from kullback.kernels.pair_ops import PairOp
-from kullback.pairs.moments import LogMoments, kl_to_normal, phi_of_log_mean, register_moments
+from kullback.pairs.moments import kl_to_normal, phi_of_log_mean
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
-from kullback.special import binet, binet_bregman, kl_div, lgamma_bregman, log1pmx
+from kullback.special import binet, binet_bregman, kl_div, log1pmx
 
 
 @register(
@@ -82,31 +80,6 @@ def negentropy(a: Tensor) -> Tensor:
     return (a - 1) * binet(a, 1) - binet(a) + a.reciprocal() / 2
 
 
-def entropy_shape(a: Tensor) -> Tensor:
-    """N = a·R′(a) − R(a), about −1/(6a): the entropy of log x is ½log(2πe/a) − N."""
-    return a * binet(a, 1) - binet(a)
-
-
-def log_gamma_moments(a: Tensor, rate: Tensor) -> LogMoments:
-    """A(c) is the Bregman divergence of log Γ from a to a + c; infinite for c ≤ −a."""
-
-    def jensen(c: Tensor) -> tuple[Tensor, Tensor]:
-        infinite = c <= -a
-        start, end = torch.broadcast_tensors(a, a + torch.where(infinite, 1.0, c))  # type: ignore[no-untyped-call]
-        return lgamma_bregman(start, end), infinite
-
-    mean = log_ratio(a, rate) - 0.5 / a + binet(a, 1)  # ψ(a) − log(rate)
-    return LogMoments(mean, a, entropy_shape(a), jensen)
-
-
-def gamma_moments(p: Gamma) -> LogMoments:
-    """See `log_gamma_moments`."""
-    return log_gamma_moments(*read(p, "concentration", "rate"))
-
-
-register_moments(Gamma, gamma_moments, "E xᶜ = Γ(a+c)/(Γ(a)·rateᶜ), κ = a", [d.InverseGamma])
-
-
 @register(Exponential, Exponential, source="φ(log(rate_q/rate_p)), φ(x) = eˣ − 1 − x", finished=True)
 def kl_exponential_exponential(p: Exponential, q: Exponential) -> Tensor:
     """Not negative as it stands, and relatively accurate."""
@@ -146,22 +119,3 @@ def kl_exponential_normal(p: Exponential, q: Normal) -> Tensor:
 def kl_inverse_gamma_inverse_gamma(p: InverseGamma, q: InverseGamma) -> Tensor:
     """The Gammas of the reciprocals."""
     return gamma_op(p.concentration, p.rate, q.concentration, q.rate)
-
-
-def inverse_gamma_moments(p: InverseGamma) -> LogMoments:
-    """Those of the Gamma with −c for c; infinite for c ≥ a."""
-    a, rate = read(p, "concentration", "rate")
-    of_gamma = log_gamma_moments(a, rate)
-
-    def jensen(c: Tensor) -> tuple[Tensor, Tensor | None]:
-        return of_gamma.jensen(-c)
-
-    return of_gamma._replace(mean=-of_gamma.mean, jensen=jensen)
-
-
-register_moments(
-    InverseGamma,
-    inverse_gamma_moments,
-    "E xᶜ = rateᶜ·Γ(a−c)/Γ(a), κ = a",
-    [d.Exponential, d.Gamma, d.HalfNormal, d.Normal, d.Weibull],
-)

@@ -6,12 +6,11 @@ import math
 
 import torch
 from torch import Tensor
-from torch import distributions as d
 from torch.distributions import Gumbel, Normal, Weibull
 
 from kullback._core.special.exp_log import log_ratio
 from kullback.kernels.pair_ops import PairOp
-from kullback.pairs.moments import EULER, LogMoments, kl_to_normal, register_moments
+from kullback.pairs.moments import EULER, kl_to_normal
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
 from kullback.special import digamma, expm1mx, lgamma_bregman
@@ -53,9 +52,6 @@ def kl_gumbel_normal(p: Gumbel, q: Normal) -> Tensor:
     return kl_to_normal(_NEGENTROPY, sd, loc + EULER * scale, *read(q, "loc", "scale"))
 
 
-_SHAPE = 0.5 * math.log(2 * math.pi * math.e) - EULER - 1
-
-
 @register(
     Weibull, Weibull, source="that of the Gumbels of −log x: φ(L) + log Γ(r) + γ(r−1), r = k_q/k_p", finished=True
 )
@@ -70,23 +66,3 @@ def _weibull_weibull(scale_p: Tensor, k_p: Tensor, scale_q: Tensor, k_q: Tensor)
 
 
 weibull_op = PairOp("weibull", _weibull_weibull, arguments=("scale_p", "k_p", "scale_q", "k_q"))
-
-
-def weibull_moments(p: Weibull) -> LogMoments:
-    """A(c) = log Γ(1 + c/k) + γ·c/k; infinite for c ≤ −k."""
-    scale, k = read(p, "scale", "concentration")
-
-    def jensen(c: Tensor) -> tuple[Tensor, Tensor]:
-        infinite = c <= -k
-        end = 1 + torch.where(infinite, 1.0, c) / k
-        return lgamma_bregman(torch.ones_like(end), end), infinite
-
-    return LogMoments(torch.log(scale) - EULER / k, k * k, _SHAPE, jensen)
-
-
-register_moments(
-    Weibull,
-    weibull_moments,
-    "E xᶜ = λᶜ·Γ(1+c/k), κ = k², N = ½log(2π/e) − γ",
-    [d.InverseGamma],
-)

@@ -9,12 +9,14 @@ from torch import Tensor
 from torch.distributions import Gumbel, HalfNormal, Laplace, LogNormal, Normal, Weibull
 
 from kullback.kernels.pair_ops import PairOp
-from kullback.pairs.moments import LogMoments, kl_to_laplace, phi_of_log_mean, register_moments
+from kullback.pairs.moments import kl_to_laplace, kl_to_normal, phi_of_log_mean
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
-from kullback.special import kl_div
+from kullback.special import expm1mx, kl_div
 
 _LOG_2_PI = math.log(2 * math.pi)
+# The square of the exponential of more than this overflows.
+_LARGEST_LOG_OF_SQUARE = 354.0
 
 
 @register(Normal, Normal, source="½[φ(2s) + (Δμ/σ_q)²], s = log(σ_p/σ_q), φ(x) = eˣ − 1 − x", finished=True)
@@ -83,14 +85,14 @@ def kl_log_normal_weibull(p: LogNormal, q: Weibull) -> Tensor:
     return normal_gumbel(-loc, sigma, -torch.log(scale), k.reciprocal())
 
 
-def log_normal_moments(p: LogNormal) -> LogMoments:
-    """A(c) = c²σ²/2; log x is normal, so that N = 0.
-
-    An integral has the second moment that the value needs, but for σ > 4 not the first, which q's location needs.
-    """
-    loc, scale = read(p, "loc", "scale")
-    variance = scale * scale
-    return LogMoments(loc, 1 / variance, 0.0, lambda c: (c * c * variance / 2, None))
-
-
-register_moments(LogNormal, log_normal_moments, "E xᶜ = e^(cμ + c²σ²/2), κ = 1/σ², N = 0", [Normal])
+@register(LogNormal, Normal, source="½[σ² + log((e^σ² − 1)/σ²)] + KL(Normal of the same moments ‖ q)")
+def kl_log_normal_normal(p: LogNormal, q: Normal) -> Tensor:
+    """The divergence grows as e^(2σ²), beyond what the nodes of an integral reach."""
+    (loc, sigma), (loc_q, scale_q) = read(p, "loc", "scale"), read(q, "loc", "scale")
+    variance = sigma * sigma
+    infinite = loc + variance - torch.log(scale_q) > _LARGEST_LOG_OF_SQUARE
+    loc, variance = torch.where(infinite, 0.0, loc), torch.where(infinite, 1.0, variance)
+    mean, widening = torch.exp(loc + variance / 2), torch.log1p(expm1mx(variance) / variance)
+    sd = mean * torch.sqrt(variance) * torch.exp(widening / 2)
+    value = kl_to_normal((variance + widening) / 2, sd, mean, loc_q, scale_q)
+    return torch.where(infinite, math.inf, value)

@@ -6,12 +6,11 @@ import math
 
 import torch
 from torch import Tensor
-from torch import distributions as d
 from torch.distributions import Exponential, Gamma, Laplace, Normal, Pareto
 
 from kullback._core.special.exp_log import log_ratio
 from kullback.kernels.pair_ops import PairOp
-from kullback.pairs.moments import LogMoments, kl_to_laplace, kl_to_normal, register_moments
+from kullback.pairs.moments import kl_to_laplace, kl_to_normal
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
 from kullback.special import binet, kl_div, log1pmx
@@ -32,25 +31,6 @@ def _pareto_pareto(scale_p: Tensor, alpha_p: Tensor, scale_q: Tensor, alpha_q: T
 
 
 pareto_op = PairOp("pareto", _pareto_pareto, arguments=("scale_p", "alpha_p", "scale_q", "alpha_q"))
-
-
-def pareto_moments(p: Pareto) -> LogMoments:
-    """Log x is an Exponential of rate α above log(scale): A(c) = −log(1 − c/α) − c/α, infinite for c ≥ α."""
-    scale, alpha = read(p, "scale", "alpha")
-
-    def jensen(c: Tensor) -> tuple[Tensor, Tensor]:
-        infinite = c >= alpha
-        return -log1pmx(-torch.where(infinite, 0.5, c / alpha)), infinite
-
-    return LogMoments(torch.log(scale) + 1 / alpha, alpha * alpha, _SHAPE, jensen)
-
-
-register_moments(
-    Pareto,
-    pareto_moments,
-    "E xᶜ = scaleᶜ·α/(α−c), κ = α², N = ½log(2π/e)",
-    [d.HalfNormal, d.Weibull],
-)
 
 
 @register(Pareto, Exponential, source="φ(log(rate·E x)) + log α + A, A = −log(1 − 1/α) − 1/α; infinite if α ≤ 1")
