@@ -1,12 +1,13 @@
 """KL(Laplace ‖ ·)."""
 
-from torch.distributions import Laplace, Normal
+from torch.distributions import Gumbel, Laplace, Normal
 
 from tests.pairs.contract import *  # noqa: F403
 
 CASES = [
     Case(Laplace, Laplace),  # noqa: F405
     Case(Laplace, Normal),  # noqa: F405
+    Case(Laplace, Gumbel),  # noqa: F405
 ]
 
 

@@ -89,7 +89,7 @@ def remainder(
     coordinate = densities.over.coordinate
     total, error = torch.zeros_like(edges[:, 0]), torch.zeros_like(limits[:, 0])
     for upper in (0, 1):
-        edge, middle = edges[:, [0, -1][upper], None], edges[:, edges.shape[1] // 2, None]
+        edge, middle = edges[:, [0, -1][upper], None], edges[:, edges.shape[1] // 2, None].detach()
         tail = _power_tail(densities, upper, edge)
         if tail is None:
             continue

@@ -10,9 +10,6 @@ where J = ½log(2πe·s²) − H(p) is the negentropy.
 
 from __future__ import annotations
 
-import math
-
-import torch
 from torch import Tensor
 
 from kullback.special import expm1mx, kl_div
@@ -31,8 +28,3 @@ def kl_to_normal(negentropy: Tensor | float, sd: Tensor, mean: Tensor, loc: Tens
 def phi_of_log_mean(log_mean: Tensor) -> Tensor:
     """φ of the logarithm of an expectation; infinite, without a slope, where the expectation overflows."""
     return expm1mx(log_mean.clamp_max(_OVERFLOWING_LOG))
-
-
-def kl_to_laplace(absolute: Tensor, entropy: Tensor, scale: Tensor) -> Tensor:
-    """KL(p ‖ Laplace(μ, scale)) of a p with this E|x − μ| and entropy."""
-    return kl_div(scale, absolute) / scale + torch.log(absolute) + (1 + math.log(2) - entropy)

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.distributions import Gumbel, HalfNormal, Laplace, LogNormal, Normal, Weibull
 
 from kullback.kernels.pair_ops import PairOp
-from kullback.pairs.moments import kl_to_laplace, kl_to_normal, phi_of_log_mean
+from kullback.pairs.moments import kl_to_normal, phi_of_log_mean
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
 from kullback.special import expm1mx, kl_div
@@ -60,7 +60,8 @@ def kl_normal_laplace(p: Normal, q: Laplace) -> Tensor:
     delta = difference / scale_p
     absolute = math.sqrt(2 / math.pi) * scale_p * torch.exp(-delta * delta / 2)
     absolute = absolute + difference * torch.erf(delta * math.sqrt(0.5))
-    return kl_to_laplace(absolute, torch.log(scale_p) + (_LOG_2_PI + 1) / 2, scale_q)
+    rest = torch.log(absolute / scale_p) + (1 + math.log(2 / math.pi)) / 2
+    return kl_div(scale_q, absolute) / scale_q + rest
 
 
 @register(HalfNormal, HalfNormal, source="½φ(2·log(σ_p/σ_q)), that of the Normals centred at 0", finished=True)

@@ -6,11 +6,11 @@ import math
 
 import torch
 from torch import Tensor
-from torch.distributions import Exponential, Gamma, Laplace, Normal, Pareto
+from torch.distributions import Exponential, Gamma, Normal, Pareto
 
 from kullback._core.special.exp_log import log_ratio
 from kullback.kernels.pair_ops import PairOp
-from kullback.pairs.moments import kl_to_laplace, kl_to_normal
+from kullback.pairs.moments import kl_to_normal
 from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
 from kullback.special import binet, kl_div, log1pmx
@@ -70,20 +70,3 @@ def kl_pareto_normal(p: Pareto, q: Normal) -> Tensor:
     negentropy = torch.log(ratio * (alpha / spread)) - alpha.reciprocal() + _SHAPE
     mean = scale * ratio
     return kl_to_normal(negentropy, mean / spread, mean, *read(q, "loc", "scale")).masked_fill(infinite, math.inf)
-
-
-@register(
-    Pareto,
-    Laplace,
-    source="φ(log(t/b)) + 1 + log 2t − H(p), t = μ − E x + 2μ(scale/μ)^α/(α−1), μ > scale; infinite if α ≤ 1",
-)
-def kl_pareto_laplace(p: Pareto, q: Laplace) -> Tensor:
-    """In units of scale/α, with z = α·(μ/scale − 1): an Exponential's for large α."""
-    (scale_p, alpha), (loc, scale) = read(p, "scale", "alpha"), read(q, "loc", "scale")
-    infinite = alpha <= 1
-    alpha = torch.where(infinite, 2.0, alpha)
-    z, mean_above = alpha * ((loc - scale_p) / scale_p), alpha / (alpha - 1)
-    decay = (1 - alpha) * log_ratio(torch.where(z > 0, loc, scale_p), scale_p)
-    absolute = torch.where(z > 0, z + mean_above * (2 * torch.exp(decay) - 1), mean_above - z) * (scale_p / alpha)
-    entropy = torch.log(scale_p / alpha) + 1 + 1 / alpha
-    return torch.where(infinite, math.inf, kl_to_laplace(absolute, entropy, scale))
