@@ -8,7 +8,8 @@ from torch.distributions.transforms import SigmoidTransform
 from kullback.pairs import kl_with_error
 from tests.pairs.contract import *  # noqa: F403
 
-CASES = [Case(Dirichlet, LogisticNormal)]  # noqa: F405
+# The slope to one location is 0 by symmetry, and the rounding of what cancels.
+CASES = [Case(Dirichlet, LogisticNormal, gradient_floor=0.1)]  # noqa: F405
 
 
 def t(values: object) -> Tensor:  # noqa: F405
