@@ -31,6 +31,7 @@ DIVERGENCES = {
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("divergence", DIVERGENCES)
+@pytest.mark.sample(3)
 def test_hessian_is_a_multiple_of_the_information(divergence: str, family: str) -> None:
     make, numbers, information = FAMILIES[family]
     function, multiple = DIVERGENCES[divergence]

@@ -250,6 +250,7 @@ RATIOS = {
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("distance", [1.0, 1e-3])
 @pytest.mark.parametrize("name", RATIOS, ids=str)
+@pytest.mark.sample(4)
 def test_ratios(name, distance, dtype):
     for classes in (1, 2, 49, 1025):
         a, b = logits(3, classes, distance, dtype)

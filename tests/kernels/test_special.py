@@ -183,16 +183,6 @@ def test_every_instruction_set_meets_the_bound(wanted):
         assert worst(got, truth, floor) <= bound, function
 
 
-def test_the_environment_can_force_the_reference():
-    code = (
-        "import torch; from kullback import kernels, special; s = kernels.status();"
-        "print(s.implementation, s.reason, special.kl_div(torch.ones(1), torch.ones(1)).item())"
-    )
-    environment = {**os.environ, "KULLBACK_NATIVE": "0"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True, text=True)
-    assert done.stdout.strip() == "reference KULLBACK_NATIVE=0 is set in the environment 0.0"
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_layouts_and_broadcasting(name):
     function = kernel(name)

@@ -109,6 +109,11 @@ def test_import_and_use_without_triton():
     assert run(program).startswith("0.0 PyTorch: triton is not installed")
 
 
-def test_a_variable_turns_triton_off():
-    program = "import kullback as kb; print(kb.kernels.status().devices)"
-    assert "KULLBACK_TRITON=0" in run(program, KULLBACK_TRITON="0")
+def test_variables_turn_triton_and_native_code_off():
+    program = (
+        "import torch; from kullback import kernels, special; s = kernels.status();"
+        "print(s.devices, s.implementation, s.reason, special.kl_div(torch.ones(1), torch.ones(1)).item())"
+    )
+    out = run(program, KULLBACK_TRITON="0", KULLBACK_NATIVE="0")
+    assert "KULLBACK_TRITON=0" in out
+    assert out.endswith("reference KULLBACK_NATIVE=0 is set in the environment 0.0\n")

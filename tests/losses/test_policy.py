@@ -220,6 +220,7 @@ def test_exact_kl_of_logits_and_of_the_largest():
 
 @pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
 @pytest.mark.parametrize("level", ["token", "sequence"])
+@pytest.mark.sample(3)
 def test_transforms(estimator, level):
     log_prob, reference, behaviour = -torch.rand(3, 4, 5, dtype=torch.float64) * 3
 

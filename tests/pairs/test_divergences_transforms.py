@@ -54,6 +54,7 @@ def slopes(f, at: tuple[Tensor, ...], step: float) -> list[float]:
 
 
 @routes
+@pytest.mark.sample(2)
 def test_gradients(route: str) -> None:
     f, at = function_of(route)
     variables = tuple(x.clone().requires_grad_() for x in at)
@@ -66,6 +67,7 @@ def test_gradients(route: str) -> None:
 
 
 @routes
+@pytest.mark.sample(2)
 def test_second_derivatives(route: str) -> None:
     f, at = function_of(route)
     hessian = torch.autograd.functional.hessian(f, at)
@@ -83,6 +85,7 @@ def test_second_derivatives(route: str) -> None:
 
 
 @routes
+@pytest.mark.sample(2)
 def test_transforms_agree_with_eager(route: str) -> None:
     f, at = function_of(route)
     batch = tuple(torch.stack([x, x * 1.01]) for x in at)

@@ -1,10 +1,14 @@
-"""Pairs that are infinite whatever the parameters."""
+"""Pairs that are infinite: whatever the parameters, or because p reaches beyond q."""
 
+import itertools
 import math
+from collections.abc import Iterator
 
 import pytest
 import torch
+from torch import distributions as d
 
+import kullback
 from kullback.divergences.kl import integral as kl_by_integral
 from kullback.pairs import kl_divergence, kl_method, kl_with_error
 from kullback.pairs.integrals import INFINITE_PAIRS
@@ -26,3 +30,49 @@ def test_infinite_with_zero_gradient_as_the_tails_say(p: type, q: type) -> None:
     assert tensors_of(moved)
     kl_divergence(moved, other).backward()
     assert all(leaf.grad is not None and leaf.grad.item() == 0 for leaf in leaves.values())
+
+
+OUTSIDE = [
+    (d.Bernoulli(0.0), d.Bernoulli(1.0)),
+    (d.Bernoulli(1.0), d.Bernoulli(0.0)),
+    (d.Categorical(torch.tensor([0.9, 0.1])), d.Categorical(torch.tensor([1.0, 0.0]))),
+    (d.Beta(1.0, 2.0), d.Uniform(0.25, 1.0)),
+    (d.Beta(1.0, 2.0), d.Uniform(0.0, 0.75)),
+    (d.Beta(1.0, 2.0), d.Pareto(1.0, 2.0)),
+    (d.Binomial(31, torch.tensor(0.7)), d.Binomial(30, torch.tensor(0.3))),
+    (d.ContinuousBernoulli(0.25), d.Uniform(0.25, 1.0)),
+    (d.ContinuousBernoulli(0.25), d.Pareto(1.0, 2.0)),
+    *itertools.product(
+        (d.Exponential(1.0), d.Gamma(1.0, 2.0)),
+        (d.Beta(1.0, 2.0), d.Pareto(1.0, 2.0), d.Uniform(0.0, 1.0), d.ContinuousBernoulli(0.75)),
+    ),
+    *itertools.product(
+        (d.Gumbel(-1.0, 2.0), d.Laplace(-1.0, 2.0), d.Normal(-1.0, 2.0)),
+        (d.Beta(1.0, 2.0), d.Exponential(1.0), d.Gamma(3.0, 4.0), d.Pareto(3.0, 4.0), d.Uniform(-3.0, 4.0)),
+    ),
+    *itertools.product(
+        (d.Pareto(2.0, 1.0),), (d.Beta(1.0, 2.0), d.Exponential(2.0), d.Gamma(3.0, 4.0), d.Uniform(2.0, 3.0))
+    ),
+    (d.Pareto(1.0, 2.0), d.Pareto(2.0, 2.0)),
+    (d.Poisson(2.0), d.Bernoulli(0.5)),
+    (d.Poisson(2.3), d.Binomial(10, torch.tensor(0.2))),
+    (d.Uniform(-1.0, 1.0), d.Beta(2.0, 2.0)),
+    (d.Uniform(0.0, 2.0), d.Beta(3.0, 4.0)),
+    (d.Uniform(-1.0, 2.0), d.Exponential(3.0)),
+    (d.Uniform(-1.0, 2.0), d.Gamma(3.0, 4.0)),
+    (d.Uniform(-1.0, 2.0), d.Pareto(3.0, 4.0)),
+    (d.Uniform(-1.0, 2.0), d.Uniform(-0.5, 2.0)),
+]
+
+
+@pytest.fixture(scope="module")
+def installed() -> Iterator[None]:
+    kullback.install_into_torch()
+    yield
+    kullback.uninstall_from_torch()
+
+
+@pytest.mark.parametrize(("p", "q"), OUTSIDE, ids=lambda p: type(p).__name__)
+@pytest.mark.usefixtures("installed")
+def test_torchs_own_cases_of_a_p_outside_of_q(p: d.Distribution, q: d.Distribution) -> None:
+    assert kl_divergence(p, q).item() == torch.distributions.kl_divergence(p, q).item() == math.inf

@@ -35,13 +35,12 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("p", "q"), PAIRS, ids=lambda x: type(x).__name__)
 @pytest.mark.usefixtures("installed")
-def test_torch_answers_as_kullback_does(p, q):
-    got = torch.distributions.kl_divergence(p, q)
-    want = kullback.kl_divergence(p, q)
-    assert got.shape == want.shape
-    assert torch.equal(got, want)
+def test_torch_answers_as_kullback_does():
+    for p, q in PAIRS:
+        got, want = torch.distributions.kl_divergence(p, q), kullback.kl_divergence(p, q)
+        assert got.shape == want.shape, (p, q)
+        assert torch.equal(got, want), (p, q)
 
 
 @pytest.mark.usefixtures("installed")

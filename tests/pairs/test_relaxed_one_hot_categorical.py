@@ -48,6 +48,7 @@ def test_two_classes_are_a_relaxed_bernoulli(a, b):
 
 @pytest.mark.parametrize("c", [1e-2, 0.3, 0.97, 1 + 1e-6, 1.04, 1.06, 3.0, 40.0])
 @pytest.mark.parametrize("b", [0.75, 0.75 - 1e-6, 40.0])
+@pytest.mark.sample(3)
 def test_two_classes_at_different_temperatures(c, b):
     """Against the logistic integral, which has its own table."""
     leaves = [d(x).requires_grad_() for x in (0.5, 0.75, 0.5 * c, b)]
@@ -129,6 +130,7 @@ def plane(temperature_p, logits_p, temperature_q, logits_q):
 
 @pytest.mark.parametrize("ratio", [0.4, 0.9, 1.0 + 1e-3, 1.04, 1.3, 3.0])
 @pytest.mark.parametrize("move", [1e-4, 0.3, 3.0])
+@pytest.mark.sample(5)
 def test_three_classes_at_different_temperatures(ratio, move):
     leaves = [d(x).requires_grad_() for x in (0.5, [0.25, -1.0, 0.5], 0.5 * ratio)]
     leaves.append((d([0.25, -1.0, 0.5]) + move * d([1.0, -0.75, 0.25])).requires_grad_())

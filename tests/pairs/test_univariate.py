@@ -23,7 +23,6 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 PARAMETERS = json.loads((GOLDEN / "parameters.json").read_text(encoding="utf-8"))
 TYPICAL, HARD = PARAMETERS["typical"], PARAMETERS["hard"]
 NAMES = [name for name in TYPICAL if name == "LogitRelaxedBernoulli" or hasattr(d, name)]
-PAIRS = [(p, q) for p, q in itertools.product(NAMES, NAMES) if p != q]
 # Stricter than what is promised of an integral; float32 is rounded once from float64.
 TOLERANCE, GRADIENT = 1e-10, 1e-8
 
@@ -127,13 +126,10 @@ def test_finite_exactly_where_it_should_be(p: str) -> None:
                 assert all(bool((g == 0).all()) for g in gradients), (p, params_p, q, params_q, gradients)
 
 
-@pytest.mark.parametrize(("p", "q"), PAIRS)
-def test_a_method_is_named(p: str, q: str) -> None:
-    assert kl_method(make(p, tensors(TYPICAL[p])), make(q, tensors(TYPICAL[q]))) in {
-        "closed form",
-        "integral",
-        "infinite",
-    }
+def test_a_method_is_named() -> None:
+    for p, q in itertools.permutations(NAMES, 2):
+        method = kl_method(make(p, tensors(TYPICAL[p])), make(q, tensors(TYPICAL[q])))
+        assert method in {"closed form", "integral", "infinite"}, (p, q)
 
 
 def test_tails_decide_per_element() -> None:

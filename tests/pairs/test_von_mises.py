@@ -22,6 +22,7 @@ def test_locations_count_modulo_a_turn() -> None:
 @pytest.mark.parametrize("divergence", [kullback.kl, kullback.js])
 @pytest.mark.parametrize("loc", [math.pi, -math.pi, math.pi - 1e-9, 3 * math.pi, 3.0])
 @pytest.mark.parametrize("distance", [0.0, 1.0, -2 * math.pi, math.pi])
+@pytest.mark.sample(3)
 def test_both_may_be_turned_to_the_ends(divergence, loc: float, distance: float) -> None:
     """A divergence and its gradients are those of the same pair about 0, wherever the circle is cut."""
 

@@ -15,6 +15,7 @@ def gradients(loss, *tensors):
 
 
 @pytest.mark.parametrize("divergence", ["forward", "reverse", "js"])
+@pytest.mark.sample(2)
 def test_temperature_is_divided_by_in_the_kernel(divergence):
     generator = torch.Generator().manual_seed(0)
     student, teacher = torch.randn(2, 3, 50, generator=generator)
