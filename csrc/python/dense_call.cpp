@@ -117,7 +117,7 @@ PyMethodDef module_methods[] = {
     {"bind", bind, METH_VARARGS,
      "bind(address, function, arity): a callable of `arity` tensors that runs the kernel at `address` or answers NotImplemented."},
     {"bind_pair", bind_pair, METH_VARARGS,
-     "bind_pair(entry, function, paths, parts): a callable of two distributions, see pair_call.h."},
+     "bind_pair(entry, function, paths_p, parts_p, paths_q, parts_q): a callable of two distributions, see pair_call.h."},
     {"use_exchange", use_exchange, METH_O,
      "use_exchange(flag): describe tensors by DLPack's table if torch has one, or by their attributes; returns the setting before."},
     {nullptr, nullptr, 0, nullptr}};

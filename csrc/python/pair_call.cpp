@@ -1,5 +1,7 @@
 #include "pair_call.h"
 
+#include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "../pairs/call.h"
@@ -11,11 +13,17 @@ using kullback::PairCall;
 using Entry = int32_t (*)(const PairCall*);
 using Path = std::vector<PyObject*>;
 
+// Where the parameters of one side are, and how many of them a tensor holds along its last dimension (0: it is one itself).
+struct Parameters {
+    std::vector<Path> paths;
+    int64_t parts;
+};
+
+// Without an entry the divergence is infinite, whatever the parameters.
 struct Bound {
     Entry entry;
     int64_t function;
-    std::vector<Path> paths;
-    int64_t parts;
+    Parameters p, q;
 };
 
 // What an object holds under a path of attributes; a borrowed reference, or null (perhaps after an exception).
@@ -40,10 +48,24 @@ struct Side {
     }
 };
 
-// Fills in the operands, the dtype and the count; `like` becomes a dense tensor of the result's shape, or stays null.
-int read_side(const Bound& bound, const Side& side, bool repeated, int* next, PairCall* call, PyObject** like, PyObject** any) {
-    const int64_t each = bound.parts ? bound.parts : 1;
-    for (const Path& path : bound.paths) {
+template <class T>
+bool has_nan(const void* data, int64_t count) {
+    const T* values = static_cast<const T*>(data);
+    bool found = false;
+    for (int64_t i = 0; i < count; ++i) found |= values[i] != values[i];
+    return found;
+}
+
+bool has_nan(int64_t dtype, const void* data, int64_t count) {
+    return dtype == 0 ? has_nan<double>(data, count) : has_nan<float>(data, count);
+}
+
+// Fills in the operands, the dtype and the count; `like` becomes a dense tensor of the result's shape, or stays null. An infinite
+// divergence has no operands: nothing but a NaN among the parameters changes it, and that is left to the caller.
+int read_side(const Bound& bound, const Parameters& parameters, const Side& side, bool repeated, int* next, PairCall* call,
+              PyObject** like, PyObject** any) {
+    const int64_t each = parameters.parts ? parameters.parts : 1;
+    for (const Path& path : parameters.paths) {
         PyObject* const tensor = find_in(side.attributes.get(), path);
         if (tensor == nullptr) return PyErr_Occurred() ? -1 : 0;
         Elements found;
@@ -56,7 +78,11 @@ int read_side(const Bound& bound, const Side& side, bool repeated, int* next, Pa
         if (found.dtype != call->dtype || found.count == 0 || found.count != expected) return 0;
         if (!found.contiguous && !(found.repeated && each == 1)) return 0;
         const bool dense = found.contiguous && !repeated;
-        if (dense && bound.parts == 0) *like = tensor;
+        if (dense && parameters.parts == 0) *like = tensor;
+        if (bound.entry == nullptr) {
+            if (has_nan(found.dtype, found.data, found.contiguous ? found.count : 1)) return 0;
+            continue;
+        }
         const int64_t size = call->dtype == 0 ? 8 : 4;
         for (int64_t k = 0; k < each; ++k) {
             const void* const data = static_cast<const char*>(found.data) + k * size;
@@ -67,11 +93,8 @@ int read_side(const Bound& bound, const Side& side, bool repeated, int* next, Pa
 }
 
 template <class T>
-bool has_nan(const void* data, int64_t count) {
-    const T* values = static_cast<const T*>(data);
-    bool found = false;
-    for (int64_t i = 0; i < count; ++i) found |= values[i] != values[i];
-    return found;
+void fill_with_infinity(void* data, int64_t count) {
+    std::fill_n(static_cast<T*>(data), count, std::numeric_limits<T>::infinity());
 }
 
 PyObject* run(const Bound& bound, PairCall& call, PyObject* like, PyObject* any, PyObject* shape) {
@@ -88,8 +111,10 @@ PyObject* run(const Bound& bound, PairCall& call, PyObject* like, PyObject* any,
     if (seen < 0) return nullptr;
     if (seen == 0) Py_RETURN_NOTIMPLEMENTED;
     call.value = made.data;
-    int32_t status;
-    if (call.columns <= kSmall) {
+    int32_t status = 0;
+    if (bound.entry == nullptr) {
+        call.dtype == 0 ? fill_with_infinity<double>(made.data, call.columns) : fill_with_infinity<float>(made.data, call.columns);
+    } else if (call.columns <= kSmall) {
         status = bound.entry(&call);
     } else {
         Py_BEGIN_ALLOW_THREADS;
@@ -98,9 +123,7 @@ PyObject* run(const Bound& bound, PairCall& call, PyObject* like, PyObject* any,
     }
     if (status != 0) return PyErr_Format(PyExc_RuntimeError, "a pair kernel refused its arguments (status %d)", status);
     // The caller finds out whether a parameter explains it.
-    if (call.dtype == 0 ? has_nan<double>(made.data, call.columns) : has_nan<float>(made.data, call.columns)) {
-        Py_RETURN_NOTIMPLEMENTED;
-    }
+    if (has_nan(call.dtype, made.data, call.columns)) Py_RETURN_NOTIMPLEMENTED;
     return output.release();
 }
 
@@ -117,11 +140,11 @@ PyObject* call(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
     PyObject *like = nullptr, *any = nullptr;
     // The batch first, which says how many elements there are.
     const bool q_first = p.single && !q.single;
-    const int side_size = static_cast<int>(bound->paths.size()) * static_cast<int>(bound->parts ? bound->parts : 1);
-    int of_p = 0, of_q = side_size;
-    if (ordinary == 1 && q_first) ordinary = read_side(*bound, q, false, &of_q, &request, &like, &any);
-    if (ordinary == 1) ordinary = read_side(*bound, p, q_first, &of_p, &request, &like, &any);
-    if (ordinary == 1 && !q_first) ordinary = read_side(*bound, q, q.single && !p.single, &of_q, &request, &like, &any);
+    const Parameters &own = bound->p, &other = bound->q;
+    int of_p = 0, of_q = static_cast<int>(own.paths.size()) * static_cast<int>(own.parts ? own.parts : 1);
+    if (ordinary == 1 && q_first) ordinary = read_side(*bound, other, q, false, &of_q, &request, &like, &any);
+    if (ordinary == 1) ordinary = read_side(*bound, own, p, q_first, &of_p, &request, &like, &any);
+    if (ordinary == 1 && !q_first) ordinary = read_side(*bound, other, q, q.single && !p.single, &of_q, &request, &like, &any);
     if (ordinary < 0 || PyErr_Occurred()) return nullptr;
     if (ordinary == 0) Py_RETURN_NOTIMPLEMENTED;
     return run(*bound, request, like, any, q_first ? q.shape : p.shape);
@@ -131,8 +154,10 @@ PyMethodDef call_method = {"pair_call", reinterpret_cast<PyCFunction>(reinterpre
                            "The divergence of two distributions, or NotImplemented."};
 
 void release(Bound* bound) {
-    for (const Path& path : bound->paths) {
-        for (PyObject* name : path) Py_DECREF(name);
+    for (const Parameters* side : {&bound->p, &bound->q}) {
+        for (const Path& path : side->paths) {
+            for (PyObject* name : path) Py_DECREF(name);
+        }
     }
     delete bound;
 }
@@ -156,12 +181,12 @@ bool read_paths(PyObject* lists, std::vector<Path>* paths) {
 
 PyObject* bind_pair(PyObject*, PyObject* args) {
     unsigned long long entry;
-    long long function, parts;
-    PyObject* paths;
-    if (!PyArg_ParseTuple(args, "KLOL", &entry, &function, &paths, &parts)) return nullptr;
-    auto* bound = new Bound{reinterpret_cast<Entry>(static_cast<uintptr_t>(entry)), function, {}, parts};
+    long long function, parts_p, parts_q;
+    PyObject *paths_p, *paths_q;
+    if (!PyArg_ParseTuple(args, "KLOLOL", &entry, &function, &paths_p, &parts_p, &paths_q, &parts_q)) return nullptr;
+    auto* bound = new Bound{reinterpret_cast<Entry>(static_cast<uintptr_t>(entry)), function, {{}, parts_p}, {{}, parts_q}};
     Owned capsule(nullptr);
-    if (read_paths(paths, &bound->paths)) {
+    if (read_paths(paths_p, &bound->p.paths) && read_paths(paths_q, &bound->q.paths)) {
         capsule.reset(PyCapsule_New(bound, nullptr, [](PyObject* c) { release(static_cast<Bound*>(PyCapsule_GetPointer(c, nullptr))); }));
     }
     if (!capsule) {

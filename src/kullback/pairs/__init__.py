@@ -1,6 +1,6 @@
 """You hold two distributions. Closed forms of KL(p ‖ every q) are in `closed/`, in the file named after p."""
 
-# Imported because they register their rules.
+# Most are imported because they register their rules.
 from kullback.pairs import (  # noqa: F401
     as_known_family,
     closed,
@@ -9,12 +9,14 @@ from kullback.pairs import (  # noqa: F401
     gaussian,
     integrals,
     lkj_cholesky,
+    registry,
     relaxed_one_hot_categorical,
     stick_breaking,
     structure,
     wishart,
 )
 from kullback.pairs.dispatch import KLResult, kl_divergence, kl_method, kl_with_error
+from kullback.pairs.gaussian import mixture_bounds
 from kullback.pairs.install import install_into_torch, uninstall_from_torch
 from kullback.pairs.registry import register_kl
 from kullback.pairs.table import Pair, coverage
@@ -29,4 +31,12 @@ __all__ = [
     "kl_with_error",
     "register_kl",
     "uninstall_from_torch",
+]
+
+# A known family may have a closed form, so that it comes before the integrals.
+registry.fallbacks[:] = [
+    as_known_family.rule_for,
+    integrals.rule_for,
+    registry.torch_structure,
+    mixture_bounds.rule_for,
 ]

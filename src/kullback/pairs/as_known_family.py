@@ -19,7 +19,7 @@ from kullback.densities.canonical_transforms import flat_transforms
 from kullback.kernels.levels import known_true
 from kullback.pairs.gaussian.relative_factor import lower_factor
 from kullback.pairs.parameters import number, read
-from kullback.pairs.registry import Reduced, Rule, register_fallback
+from kullback.pairs.registry import Reduced, Rule
 
 
 def as_known_family(distribution: Distribution) -> Distribution:
@@ -153,6 +153,3 @@ def rule_for(p: Distribution, q: Distribution) -> Rule | None:
         "KL of the distributions that the transforms amount to",
         decides_support=True,
     )
-
-
-register_fallback(rule_for, first=True)  # before the integrals: a known family may have a closed form

@@ -22,7 +22,7 @@ from kullback.kernels.levels import is_traced
 from kullback.pairs.parameters import construct_unvalidated, stored_values, tensors_of
 
 Answer = tuple[Tensor, Tensor | None]
-Formula = Callable[[Distribution, Distribution], Answer | None]
+Formula = Callable[[Distribution, Distribution], Answer]
 
 
 def nan_where_parameters_are_nan(value: Tensor, *distributions: Distribution) -> Tensor:
@@ -59,8 +59,8 @@ def _per_element(mask: Tensor, batch_dims: int, join: Callable[[Tensor, int], Te
     return join(mask.flatten(-extra), -1) if extra > 0 else mask
 
 
-def replace_unexplained_nan(formula: Formula, p: Distribution, q: Distribution) -> Answer | None:
-    """The formula's value and error without NaN; None where the formula has no answer.
+def replace_unexplained_nan(formula: Formula, p: Distribution, q: Distribution) -> Answer:
+    """The formula's value and error without NaN.
 
     Where values cannot be looked at, elements with an infinite parameter have no gradient, NaN or not, and only
     distributions without event dimensions are guarded: torch's constraints on matrices look at values.
@@ -69,7 +69,7 @@ def replace_unexplained_nan(formula: Formula, p: Distribution, q: Distribution) 
     if traced and p.event_shape:
         return formula(p, q)
     found = (_of_constant_infinities(formula, p, q) if traced else None) or formula(p, q)
-    if found is None or found[0].is_meta or not (traced or bool(found[0].isnan().any())):
+    if found[0].is_meta or not (traced or bool(found[0].isnan().any())):
         return found
     unexplained = found[0].isnan() & _in_domain(p) & _in_domain(q)
     if found[0].requires_grad and not traced:

@@ -53,9 +53,11 @@ def tensors_of(holder: Distribution | Transform) -> list[Tensor]:
         if isinstance(value, Tensor):
             if value.is_floating_point():
                 found.append(value)
+        elif type(value) is torch.Size:
+            continue
         elif isinstance(value, Distribution):  # a transform's own transform may be its inverse, which holds it
             found += tensors_of(value)
-        elif isinstance(value, _SEQUENCES) and not isinstance(value, torch.Size):
+        elif isinstance(value, _SEQUENCES):
             for part in value:
                 if isinstance(part, _HOLDERS):
                     found += tensors_of(part)

@@ -24,7 +24,6 @@ from torch.distributions import Distribution, Independent, MixtureSameFamily, Tr
 from torch.distributions import kl as torch_kl
 
 from kullback._core.errors import InputTypeError, RegistrationError, explain_problem
-from kullback.kernels import native_table
 
 F = TypeVar("F", bound=Callable[..., object])
 Key = tuple[type[Distribution], type[Distribution]]
@@ -78,8 +77,7 @@ class Reduced(NamedTuple):
     plus: Reduced | None = None
 
 
-Result = Tensor | tuple[Tensor, Tensor] | Reduced | None
-Formula = Callable[..., Result]
+Formula = Callable[..., Any]
 
 
 class Rule(NamedTuple):
@@ -112,16 +110,16 @@ class Rule(NamedTuple):
         return f"KL({self.p.__name__} || {self.q.__name__})"
 
 
-class NativeCall(NamedTuple):
-    """The short call of a native kernel, for two objects of exactly these classes.
+class Route(NamedTuple):
+    """How two objects are answered.
 
     Attributes:
-        call: Answers the divergence, or NotImplemented where something is not ordinary.
-        in_torch: What torch's registry held for the classes when this was made; another formula there comes first.
+        rule: The rule that applies.
+        inner: Which pair inside is to be answered, where the rule is one of a structure.
     """
 
-    call: Callable[[Distribution, Distribution], Any]
-    in_torch: Any
+    rule: Rule
+    inner: Reduced | None = None
 
 
 _rules: dict[tuple[type, type], Rule] = {}
@@ -130,9 +128,10 @@ _torch_rules: dict[tuple[type, type], Rule] = {}
 _torch_entries: list[Any] = []
 # Answers of `find` since the last change of the rules, for as long as the classes live.
 _resolved: WeakKeyDictionary[type, WeakKeyDictionary[type, Rule | None]] = WeakKeyDictionary()
-# The short calls of native pairs (`kernels.native_table`) since the last change of the rules.
-native: dict[tuple[type, type], NativeCall] = {}
-_fallbacks: list[Callable[[Distribution, Distribution], Rule | None]] = []
+# Asked in this order for a rule where two objects have none of their own; `pairs.__init__` fills it.
+fallbacks: list[Callable[[Distribution, Distribution], Rule | None]] = []
+# Functions that forget what they derived from the rules.
+_on_change: list[Callable[[], None]] = [_resolved.clear]
 
 
 def register(
@@ -226,8 +225,17 @@ def add(rule: Rule) -> None:
             )
         )
     _rules[rule.p, rule.q] = rule
-    _resolved.clear()
-    native.clear()
+    _forget()
+
+
+def call_on_change(forget: Callable[[], None]) -> None:
+    """Call this whenever the rules have changed."""
+    _on_change.append(forget)
+
+
+def _forget() -> None:
+    for forget in _on_change:
+        forget()
 
 
 def rules() -> list[Rule]:
@@ -252,20 +260,7 @@ def follow_torch() -> None:
     _torch_rules.clear()
     for (p, q), formula in found.items():
         _torch_rules[p, q] = Rule(p, q, formula, "torch", f"torch.distributions.register_kl: {where_defined(formula)}")
-    _resolved.clear()
-    native.clear()
-
-
-def find_native(p: type, q: type) -> NativeCall | None:
-    """The short call for objects of exactly these classes, if their rule is the library's own."""
-    follow_torch()
-    rule = find(p, q) if p is q else None
-    call = native_table.short_call(p) if rule is not None and rule.finished and rule.p is p else None
-    if call is None:
-        native.pop((p, q), None)
-        return None
-    native[p, q] = NativeCall(call, torch_kl._KL_REGISTRY.get((p, q)))
-    return native[p, q]
+    _forget()
 
 
 # torch.compiler.assume_constant_result sets this mark too, but imports the compiler for it, which takes seconds.
@@ -324,23 +319,28 @@ def _resolve(p: type, q: type) -> Rule | None:
     )
 
 
-def register_fallback(rule_for: Callable[[Distribution, Distribution], Rule | None], *, first: bool = False) -> None:
-    """Ask this for a rule whenever a pair of objects has none of its own, first or after those asked so far."""
-    _fallbacks.insert(0 if first else len(_fallbacks), rule_for)
-
-
-def find_for(p: Distribution, q: Distribution) -> Rule | None:
+def find_route(p: Distribution, q: Distribution) -> Route | None:
     """The rule that answers two objects: their classes' own unless its structure does not fit, else a general one."""
+    follow_torch()
     rule = find(type(p), type(q))
-    if rule is None or (rule.method == "structure" and rule.formula(p, q) is None):
-        rule = next((general for general in (rule_for(p, q) for rule_for in _fallbacks) if general is not None), None)
-        return _torch_structure(type(p), type(q)) if rule is None else rule
-    return rule
+    route = None if rule is None else _route(rule, p, q)
+    if route is not None:
+        return route
+    found = (rule_for(p, q) for rule_for in fallbacks)
+    return next((_route(rule, p, q) for rule in found if rule is not None), None)
 
 
-def _torch_structure(p: type, q: type) -> Rule | None:
+def _route(rule: Rule, p: Distribution, q: Distribution) -> Route | None:
+    """The rule, with the pair inside if it is one of a structure; None where the structure does not fit."""
+    if rule.method != "structure":
+        return Route(rule)
+    inner = rule.formula(p, q)
+    return None if inner is None else Route(rule, inner)
+
+
+def torch_structure(p: Distribution, q: Distribution) -> Rule | None:
     """A formula that others registered with torch for structures, where nothing here takes the structure apart."""
-    found = (_torch_rules.get((a, b)) for a in p.__mro__ for b in q.__mro__)
+    found = (_torch_rules.get((a, b)) for a in type(p).__mro__ for b in type(q).__mro__)
     return next((rule for rule in found if rule is not None), None)
 
 

@@ -58,10 +58,10 @@ def _describe(p: Distribution, q: Distribution) -> Pair | None:
     method = kl_method(p, q)
     if method is None:
         return None
-    rule = registry.find_for(p, q)
-    if method == "infinite" or rule is None:
+    route = registry.find_route(p, q)
+    if method == "infinite" or route is None:
         return Pair(type(p).__name__, type(q).__name__, method, "p's support is not inside q's")
-    return Pair(type(p).__name__, type(q).__name__, method, rule.source, where_defined(rule.formula))
+    return Pair(type(p).__name__, type(q).__name__, method, route.rule.source, where_defined(route.rule.formula))
 
 
 @functools.cache

@@ -40,8 +40,9 @@ from torch.distributions import (
 )
 
 from kullback._core.shapes import joint_shape
-from kullback.pairs.dispatch import Bounding, KLResult, bound_generally
+from kullback.pairs.dispatch import BOUNDS, KLResult
 from kullback.pairs.parameters import gives_logits, read, result_dtype, working
+from kullback.pairs.registry import Rule
 
 # Powers of f_a and of the component of h next to it in r.
 _POWERS = [(0.0, 0.0)] + [(0.0, k) for k in (0.25, 0.5, 0.75, 0.9, 1.0)] + [(k, 0.0) for k in (0.25, 0.5, 0.75, 1.0)]
@@ -296,4 +297,6 @@ def kl_between_bounds(p: Distribution, q: Distribution) -> KLResult:
     return KLResult(value.expand(shape), error.to(dtype).expand(shape), "bounds", certified=True)
 
 
-bound_generally(Bounding(bounded, kl_between_bounds))
+def rule_for(p: Distribution, q: Distribution) -> Rule | None:
+    """The rule that gives an interval, for mixtures whose divergence nothing gives."""
+    return Rule(type(p), type(q), kl_between_bounds, BOUNDS, "bounds by the components") if bounded(p, q) else None
