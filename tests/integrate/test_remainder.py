@@ -105,3 +105,14 @@ def test_under_vmap() -> None:
     found = torch.vmap(kl)(torch.tensor([1.5, 1.001, 1.0], dtype=torch.float64))
     want = [float(pareto_to_gamma(mp.mpf(1.5))), float(pareto_to_gamma(mp.mpf(1.001))), float("inf")]
     assert found.tolist() == pytest.approx(want, rel=1e-11)
+
+
+def test_turned_by_a_map() -> None:
+    """KL(−X ‖ Laplace(m)) = KL(X ‖ Laplace(−m)), alone and beside an element that is not turned."""
+    sign, q = torch.tensor([-1.0, 1.0], dtype=torch.float64), d.Laplace(t(0.3), t(1.2))
+    pareto = d.Pareto(t(1.5), t(1.001))
+    want = [integral(pareto, d.Laplace(s * 0.3, t(1.2)))[0].item() for s in sign]
+    both = d.TransformedDistribution(pareto.expand([2]), [d.AffineTransform(t(0.0), sign)])
+    turned = d.TransformedDistribution(pareto, [d.AffineTransform(t(0.0), t(-1.0))])
+    assert integral(both, q)[0].tolist() == pytest.approx(want, rel=1e-11)
+    assert integral(turned, q)[0].item() == pytest.approx(want[0], rel=1e-11)

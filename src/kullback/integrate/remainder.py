@@ -67,7 +67,7 @@ def find_limits(densities: Densities, like: Tensor) -> Tensor | None:
     if all(tail is None or not (is_traced() or bool(tail.used.any())) for tail in tails):
         return None
     limits = [torch.full_like(like, -math.inf), torch.full_like(like, math.inf)]
-    for upper, tail in enumerate(tails):
+    for tail in tails:
         if tail is None:
             continue
         logs = [mark.log_distance(tail.origin) for density in (densities.over, densities.q) for mark in density.marks]
@@ -78,7 +78,10 @@ def find_limits(densities: Densities, like: Tensor) -> Tensor | None:
         known = ((tail.origin, log_distance),)
         x = Point(tail.origin, torch.zeros_like(length), tail.side * stable_exp(log_distance), log_distance, known)
         v = densities.over.coordinate.coordinate(x)
-        limits[upper] = torch.where(tail.used & (start < _LARGEST_L / 2), v, limits[upper])
+        found = tail.used & (start < _LARGEST_L / 2)
+        # A map may have turned the line: the coordinate then falls as x rises.
+        limits[0] = torch.where(found & (v < like), v, limits[0])
+        limits[1] = torch.where(found & (v >= like), v, limits[1])
     return torch.cat(limits, -1)
 
 
@@ -88,13 +91,16 @@ def remainder(
     """The integral beyond the first and the last edge, where they are limits, and an estimate of its error."""
     coordinate = densities.over.coordinate
     total, error = torch.zeros_like(edges[:, 0]), torch.zeros_like(limits[:, 0])
+    first, middle, last = (edges[:, i, None] for i in (0, edges.shape[1] // 2, -1))
+    turned = coordinate.point(first.detach()).value() > coordinate.point(last.detach()).value()
     for upper in (0, 1):
-        edge, middle = edges[:, [0, -1][upper], None], edges[:, edges.shape[1] // 2, None].detach()
+        at_last = turned != bool(upper)
+        edge, limit = torch.where(at_last, last, first), torch.where(at_last, limits[:, 1:], limits[:, :1])
         tail = _power_tail(densities, upper, edge)
         if tail is None:
             continue
-        used = tail.used & (edge.detach() == limits[:, upper, None])
-        v = torch.where(used, edge, middle)
+        used = tail.used & (edge.detach() == limit)
+        v = torch.where(used, edge, middle.detach())
         sample, gap = densities.sample(v), torch.where(used, tail.gap, 1.0)
         log_speed = coordinate.log_slope(v) - coordinate.point(v).log_distance(tail.origin)
         value = integrand.value(sample, close.unsqueeze(-1)) * torch.exp(-log_speed) / gap
