@@ -38,7 +38,7 @@ def test_ten_categories():
     p, q = torch.linspace(0, 2, 10).softmax(0), torch.linspace(1, 0, 10).softmax(0)
 
     def draw():
-        x, y = (torch.multinomial(law, 500, replacement=True).bincount(minlength=10) for law in (p, q))
+        x, y = (torch.multinomial(probs, 500, replacement=True).bincount(minlength=10) for probs in (p, q))
         return estimate_kl(Counts(x), Counts(y))
 
     assert covered(draw, float((p * (p / q).log()).sum())) >= 0.85

@@ -79,7 +79,7 @@ int main() {
                         }
                         if (one_sided) call.sides[1] = call.sides[0];
                         call.function = function == 4 ? 2 : function, call.share = 0.3, call.weights[0] = 1, call.weights[1] = 0.5;
-                        // Without a backward pass to come, mixtures and weights go other ways.
+                        // Without a backward pass to come, mixtures and weights take other routes.
                         call.statistics = nullptr;
                         failures += kullback_rows_forward(&call) < 0;
                         call.statistics = statistics.data();

@@ -1,4 +1,4 @@
-"""The short way in for small tensors: what it serves, what it declines, and that a declined call is still answered."""
+"""The direct call for small tensors: what it serves, what it declines, and that a declined call is still answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The short way to the rows of dense tensors: everything autograd may do with a recorded call."""
+"""The direct call of the rows of dense tensors: everything autograd may do with a recorded call."""
 
 from __future__ import annotations
 

@@ -88,9 +88,9 @@ VIEWS = [(False, False), (True, False), (False, True), (True, True)]
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize(("linear_p", "linear_q"), VIEWS)
-@pytest.mark.parametrize("way", ["native", "reference"])
+@pytest.mark.parametrize("route", ["native", "reference"])
 @pytest.mark.sample(4)
-def test_against_the_truth(way, linear_p, linear_q, case, dtype):
+def test_against_the_truth(route, linear_p, linear_q, case, dtype):
     if (linear_p or linear_q) and case in ("wide", "certain") and dtype is torch.float16:
         case = "plain"  # beyond the range of float16
     for classes in (1, 2, 7, 70):
@@ -101,11 +101,11 @@ def test_against_the_truth(way, linear_p, linear_q, case, dtype):
         value, to_p, to_q, total = truth(x.detach(), y.detach(), linear_p, linear_q)
         entropy, of_entropy, _, _ = truth(x.detach(), x.detach(), linear_p, linear_p)
         p, q = (kb.Counts if linear_p else kb.Logits)(x), (kb.Counts if linear_q else kb.Logits)(y)
-        with contextlib.nullcontext() if way == "native" else reference_only():
+        with contextlib.nullcontext() if route == "native" else reference_only():
             cross, alone = kb.cross_entropy(p, q), kb.entropy(p)
             summed = logsumexp_rows((x,), (Encoding(linear=linear_p),))
             for rows in (cross, alone, summed):
-                assert ("Native" in rows.grad_fn.name()) == (way == "native")
+                assert ("Native" in rows.grad_fn.name()) == (route == "native")
             with torch.no_grad():
                 assert torch.equal(kb.cross_entropy(p, q), cross)
         close(cross.detach(), value, VALUE[dtype])

@@ -1,4 +1,4 @@
-"""Every way torch calls a function, through the face, with an op whose native side is recognisable.
+"""Every manner in which torch calls a function, through the face, with an op whose native side is recognisable.
 
 The toy op is Bernoulli-like with two visible outputs and one kept, and an option. Its "native" kernel counts its calls,
 so each test says which route ran as well as that the numbers are right.

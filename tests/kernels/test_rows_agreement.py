@@ -42,7 +42,7 @@ def agree(p, q, *, function=kb.kl, value_tolerance=None, gradient_tolerance=None
     dtype = value.dtype if p.tensor.dtype == q.tensor.dtype == torch.float64 else p.tensor.dtype
     assert value.dtype == want.dtype
     torch.testing.assert_close(value, want, rtol=value_tolerance or VALUE[dtype], atol=0)
-    with torch.no_grad():  # a value that no gradient will follow may be found on another way
+    with torch.no_grad():  # a value that no gradient will follow may be found by another route
         torch.testing.assert_close(function(p, q, **options), want, rtol=value_tolerance or VALUE[dtype], atol=0)
     for found, expected in zip(gradients, want_gradients, strict=True):
         assert found.dtype == expected.dtype

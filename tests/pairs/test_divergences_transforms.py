@@ -12,19 +12,26 @@ from torch import distributions as d
 
 import kullback as kb
 
+
+def _two_normals(loc: Tensor, scale: Tensor, **options: bool) -> d.Distribution:
+    parts = d.Normal(torch.stack([loc, -loc], -1), torch.stack([scale, 2 * scale], -1), **options)
+    return d.MixtureSameFamily(d.Categorical(torch.ones_like(parts.loc), **options), parts, **options)
+
+
 ROUTES = {
     "integral js": (kb.js, d.Gamma, d.LogNormal, (2.0, 3.0, -0.5, 0.7)),
     "integral js, close": (kb.js, d.Normal, d.Normal, (0.4, 1.3, 0.4004, 1.2996)),
     "corners": (kb.total_variation, d.Normal, d.Normal, (0.0, 1.0, 1.0, 3.0)),
     "integral renyi": (functools.partial(kb.renyi, alpha=0.7), d.Weibull, d.Gamma, (1.1, 1.7, 1.5, 1.2)),
     "integral renyi, far": (functools.partial(kb.renyi, alpha=0.7), d.Laplace, d.Normal, (0.0, 1.0, 9.0, 1.5)),
-    "law between": (kb.chi2, d.Gamma, d.Gamma, (2.0, 3.0, 2.5, 2.7)),
+    "distribution between": (kb.chi2, d.Gamma, d.Gamma, (2.0, 3.0, 2.5, 2.7)),
     "moving ends": (kb.js, d.Uniform, d.Uniform, (0.0, 1.0, 0.3, 1.7)),
     "reaching beyond": (kb.js, d.Laplace, d.InverseGamma, (0.1, 0.7, 2.5, 1.0)),
     "reaching beyond, renyi": (functools.partial(kb.renyi, alpha=0.7), d.LogNormal, d.Cauchy, (-2.0, 1.0, 0.3, 1.2)),
     "outcomes": (kb.hellinger, d.Bernoulli, d.Bernoulli, (0.3, 0.6)),
     "counts": (kb.js, d.Poisson, d.Geometric, (2.0, 0.4)),
     "entropy": (lambda p, q: kb.entropy(p) + 0 * kb.entropy(q), d.StudentT, d.StudentT, (3.0, 0.1, 1.2, 4.0, 0.0, 1.0)),
+    "mixture": (kb.kl, _two_normals, d.Cauchy, (0.4, 0.8, 2.2, 1.3)),
     "cross-entropy": (kb.cross_entropy, d.Normal, d.Laplace, (0.0, 1.0, 0.5, 2.0)),
 }
 routes = pytest.mark.parametrize("route", ROUTES)
@@ -99,11 +106,11 @@ def test_transforms_agree_with_eager(route: str) -> None:
     assert forward.item() == pytest.approx(reverse.sum().item(), rel=1e-8, abs=1e-10)
 
 
-# Dynamo takes a minute to follow the search for crossings, or integrals over both laws in their own coordinates.
+# Dynamo takes a minute to follow the search for crossings, or integrals over both densities, each in its coordinate.
 SLOW_TO_TRACE = [pytest.param(route, marks=pytest.mark.slow) for route in ("corners", "integral js", "integral renyi")]
 
 
-@pytest.mark.parametrize("route", ["outcomes", "law between", *SLOW_TO_TRACE])
+@pytest.mark.parametrize("route", ["outcomes", "distribution between", *SLOW_TO_TRACE])
 @pytest.mark.slow
 def test_compiles(route: str) -> None:
     f, at = function_of(route)
@@ -145,7 +152,7 @@ def test_distances_have_no_gradient_at_equality() -> None:
 
 @pytest.mark.skipif(not hasattr(d, "GeneralizedPareto"), reason="newer than this torch")
 def test_gradients_against_an_end_at_infinity() -> None:
-    """Of Rényi's divergence to the parameters of the other law, by differences."""
+    """Of Rényi's divergence to the parameters of the other distribution, by differences."""
 
     def f(*given: Tensor) -> Tensor:
         return kb.renyi(d.GeneralizedPareto(*given[:3]), d.InverseGamma(*given[3:]), alpha=0.7)

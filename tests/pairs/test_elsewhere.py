@@ -42,9 +42,9 @@ def test_while_tensors_are_made_elsewhere(families):
     assert torch.equal(elsewhere, kl_divergence(p, q))
 
 
-@pytest.mark.parametrize("sister", [kullback.js, kullback.total_variation, kullback.hellinger, kullback.chi2])
-def test_sisters_while_tensors_are_made_elsewhere(sister):
+@pytest.mark.parametrize("divergence", [kullback.js, kullback.total_variation, kullback.hellinger, kullback.chi2])
+def test_divergences_while_tensors_are_made_elsewhere(divergence):
     for p, q in (pair((d.Normal, d.Laplace)), pair((d.Poisson, d.NegativeBinomial))):
         with torch.device("meta"):
-            elsewhere = sister(p, q)
-        assert torch.equal(elsewhere, sister(p, q))
+            elsewhere = divergence(p, q)
+        assert torch.equal(elsewhere, divergence(p, q))

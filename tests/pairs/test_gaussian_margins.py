@@ -1,4 +1,4 @@
-"""Gaussians over vectors against independent laws: against integrals of mpmath, coordinate by coordinate."""
+"""Gaussians over vectors against independent distributions: against integrals of mpmath, coordinate by coordinate."""
 
 import functools
 
@@ -41,8 +41,8 @@ def log_log_normal(x, m, s):
     return -(((mpmath.log(x) - m) / s) ** 2) / 2 - mpmath.log(x * s * mpmath.sqrt(2 * mpmath.pi))
 
 
-# A law, its parameters in two dimensions, its logarithm and where mpmath integrates it.
-LAWS = {
+# A distribution, its parameters in two dimensions, its logarithm and where mpmath integrates it.
+FAMILIES = {
     "laplace": (d.Laplace, ([0.2, -1.0], [0.5, 2.0]), log_laplace, lambda m, b: [m - 90 * b, m, m + 90 * b]),
     "gumbel": (d.Gumbel, ([0.2, -1.0], [0.5, 2.0]), log_gumbel, lambda m, b: [m - 5 * b, m, m + 20 * b, m + 90 * b]),
     "beta": (d.Beta, ([2.0, 3.0], [4.5, 1.5]), log_beta, lambda a, b: [0, 0.5, 1]),
@@ -70,10 +70,10 @@ def truth_before(parameters, log_density, nodes, covariance):
     return float(total + inverse[0, 1] * means[0] * means[1])
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.sample(3)
-def test_independent_laws_against_a_gaussian(name):
-    kind, parameters, log_density, nodes = LAWS[name]
+def test_independent_distributions_against_a_gaussian(name):
+    kind, parameters, log_density, nodes = FAMILIES[name]
     p = d.Independent(kind(*map(pair, parameters)), 1)
     for q, covariance in ((GAUSSIAN, COVARIANCE), (LOW_RANK, LOW_RANK.covariance_matrix)):
         want = truth_before(parameters, log_density, nodes, covariance)
@@ -87,8 +87,8 @@ def log_normal_density(x, m, v):
 
 
 @pytest.mark.parametrize("name", ["laplace", "gumbel"])
-def test_a_gaussian_against_independent_laws(name):
-    kind, parameters, log_density, _ = LAWS[name]
+def test_a_gaussian_against_independent_distributions(name):
+    kind, parameters, log_density, _ = FAMILIES[name]
     q = d.Independent(kind(*map(pair, parameters)), 1)
     want = -mpmath.log(mpmath.det(2 * mpmath.pi * mpmath.e * mpmath.matrix(COVARIANCE.tolist()))) / 2
     for i, own in enumerate(zip(*parameters, strict=True)):
@@ -98,14 +98,14 @@ def test_a_gaussian_against_independent_laws(name):
     assert kb.kl(GAUSSIAN, q).item() == pytest.approx(float(want), rel=1e-12)
 
 
-def test_batches_gradients_and_other_ways_to_give_it():
+def test_batches_gradients_and_other_parameters():
     scale = pair([[0.5, 2.0], [1.0, 1.5], [0.1, 9.0]]).requires_grad_()
     lower = torch.linalg.cholesky(COVARIANCE).requires_grad_()
 
     def both(scale, lower):
-        laws = d.Independent(d.Laplace(LOC, scale, validate_args=False), 1)
+        distributions = d.Independent(d.Laplace(LOC, scale, validate_args=False), 1)
         gaussian = d.MultivariateNormal(LOC, scale_tril=lower, validate_args=False)
-        return kb.kl(laws, gaussian), kb.kl(gaussian, laws)
+        return kb.kl(distributions, gaussian), kb.kl(gaussian, distributions)
 
     for i, value in enumerate(both(scale, lower)):
         assert value.shape == (3,)
@@ -116,7 +116,7 @@ def test_batches_gradients_and_other_ways_to_give_it():
     torch.testing.assert_close(mapped, both(scale, lower)[0], rtol=1e-13, atol=0)
 
 
-def test_mixtures_and_laws_without_a_variance():
+def test_mixtures_and_distributions_without_a_variance():
     shares = d.Categorical(pair([[0.25, 0.75], [0.5, 0.5]]))
     mixture = d.MixtureSameFamily(shares, d.Normal(pair([[0.0, 3.0], [1.0, -1.0]]), 1.0))
     alone = d.MultivariateNormal(LOC, torch.diag(COVARIANCE.diagonal()))
@@ -137,7 +137,7 @@ def test_mixtures_and_laws_without_a_variance():
 
 
 def test_margins_are_those_of_the_matrix_that_was_given():
-    """The factor torch makes of a float32 covariance is off by more than a law next to the margins is."""
+    """The factor torch makes of a float32 covariance is off by more than a distribution next to the margins is."""
     covariance = torch.diag(torch.tensor([0.3, 0.7]))
     scale = covariance.diagonal().double().sqrt() * (1 + 1e-6)
     q = d.Independent(d.StudentT(pair(1e12), pair(0.0), scale), 1)
@@ -146,9 +146,9 @@ def test_margins_are_those_of_the_matrix_that_was_given():
 
 
 def test_moments_beyond_the_number_range():
-    for law in (d.LogNormal(pair(0.0), pair([40.0, 1.0])), d.Pareto(pair(1.0), pair([1.5, 3.0]))):
-        assert kb.kl(d.Independent(law, 1), GAUSSIAN).item() == float("inf")
-    law = d.Pareto(pair(1.0), pair([2.5, 3.0]))
+    for distribution in (d.LogNormal(pair(0.0), pair([40.0, 1.0])), d.Pareto(pair(1.0), pair([1.5, 3.0]))):
+        assert kb.kl(d.Independent(distribution, 1), GAUSSIAN).item() == float("inf")
+    distribution = d.Pareto(pair(1.0), pair([2.5, 3.0]))
     joint = d.MultivariateNormal(pair([0.0, 1.0]), 2.25 * torch.eye(2, dtype=torch.float64))
-    apart = kb.kl(law, d.Normal(pair([0.0, 1.0]), 1.5)).sum()
-    torch.testing.assert_close(kb.kl(d.Independent(law, 1), joint), apart, rtol=1e-12, atol=0)
+    apart = kb.kl(distribution, d.Normal(pair([0.0, 1.0]), 1.5)).sum()
+    torch.testing.assert_close(kb.kl(d.Independent(distribution, 1), joint), apart, rtol=1e-12, atol=0)

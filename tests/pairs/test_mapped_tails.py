@@ -1,4 +1,4 @@
-"""Whether a divergence of mapped laws is infinite does not depend on the map, nor does its value."""
+"""Whether a divergence of mapped distributions is infinite does not depend on the map, nor does its value."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PAIRS = {
     "Weibulls of one order": (RENYI_2, d.Weibull(t(1.5), t(0.6)), d.Weibull(t(2.0), t(0.6))),
     "Weibulls of one order, too slow": (RENYI_2, d.Weibull(t(2.0), t(0.6)), d.Weibull(t(0.2), t(0.6))),
     "a LogNormal": (RENYI_2, d.LogNormal(t(0.2), t(0.4)), d.Laplace(t(0.3), t(1.2))),
-    "Student-t laws, too slow": (RENYI_2, d.StudentT(t(2.0)), d.StudentT(t(4.5))),
+    "Student-t distributions, too slow": (RENYI_2, d.StudentT(t(2.0)), d.StudentT(t(4.5))),
     "the largest ratio": (RENYI_INF, d.Weibull(t(1.5), t(1.7)), d.Normal(t(0.3), t(1.2))),
     "the largest ratio of a LogNormal": (RENYI_INF, d.LogNormal(t(0.2), t(0.4)), d.Gumbel(t(0.3), t(1.2))),
 }
@@ -58,15 +58,10 @@ def test_as_before_the_map(name, chain):
         assert divergence(*mapped).item() == pytest.approx(want, rel=1e-9)
 
 
-def test_both_answers_occur():
-    values = [divergence(p, q).item() for divergence, p, q in PAIRS.values()]
-    assert {math.isinf(value) for value in values} == {True, False}
-
-
 # Far out the logarithms of such densities are 1e20 and their difference is not: only maps that cancel keep it.
 HEAVY = {
     "E √x of a Pareto": (kb.kl, d.Pareto(t(1.0), t(0.6)), d.Weibull(t(1.0), t(0.5))),
-    "Student-t laws": (RENYI_2, d.StudentT(t(2.0)), d.StudentT(t(3.5))),
+    "Student-t distributions": (RENYI_2, d.StudentT(t(2.0)), d.StudentT(t(3.5))),
     "hardly a tail": (kb.kl, d.Pareto(t(1.5), t(1e-6)), d.Pareto(t(1.5), t(2e-6))),
 }
 WORDS = {
@@ -119,7 +114,7 @@ def test_maps_in_other_words_are_the_same_maps(chain):
         torch.testing.assert_close(plainly, there, rtol=1e-14, atol=0.0)
 
 
-# Laws of the positive half-line or a part of it.
+# Distributions of the positive half-line or a part of it.
 SQUARED = {
     "crossings in both tails": (d.HalfNormal(t(1.5)), d.Exponential(t(1.5))),
     "an end that is singular": (d.Beta(t(0.5), t(0.7)), d.LogNormal(t(0.2), t(0.4))),

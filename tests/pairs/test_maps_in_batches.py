@@ -43,8 +43,8 @@ def test_heavy_tails_of_which_some_are_mirrored() -> None:
         # Another map after the common ones, so that they do not cancel.
         chain = maps.ExpTransform(), maps.AffineTransform(t(0.0), scale)
         first, second = (
-            TransformedDistribution(law, list(last), validate_args=False)
-            for law, last in ((p, chain), (q, (*chain, maps.AffineTransform(t(0.0), t(1.0)))))
+            TransformedDistribution(distribution, list(last), validate_args=False)
+            for distribution, last in ((p, chain), (q, (*chain, maps.AffineTransform(t(0.0), t(1.0)))))
         )
         return kl_divergence(first, second)
 
@@ -54,7 +54,7 @@ def test_heavy_tails_of_which_some_are_mirrored() -> None:
 
 
 def test_maps_that_are_equal_but_move_alone_have_gradients() -> None:
-    """Equal maps cancel; a parameter of one side alone still moves the law: ∂KL/∂a = −∂KL/∂b for the two shifts."""
+    """Equal maps cancel; a parameter of one side alone moves the density: ∂KL/∂a = −∂KL/∂b for the two shifts."""
     given = t(0.5).requires_grad_(), t(0.5).requires_grad_()
     p, q = (
         mapped(d.Gumbel(t(loc), t(scale)), maps.AffineTransform(shift, t(2.0)), maps.SigmoidTransform())
@@ -74,8 +74,8 @@ def test_maps_with_parameters_under_vmap() -> None:
 
     def value(a: Tensor, b: Tensor) -> Tensor:
         p, q = (
-            TransformedDistribution(law, [maps.AffineTransform(shift, t(2.0)), maps.SigmoidTransform()], False)
-            for law, shift in ((NORMAL, a), (d.Laplace(t(0.3), t(1.0)), b))
+            TransformedDistribution(distribution, [maps.AffineTransform(shift, t(2.0)), maps.SigmoidTransform()], False)
+            for distribution, shift in ((NORMAL, a), (d.Laplace(t(0.3), t(1.0)), b))
         )
         return kl_divergence(p, q)
 
@@ -89,9 +89,10 @@ def test_mixtures_of_three_betas() -> None:
 
 
 @pytest.mark.parametrize(
-    ("last", "sister"), [("exp", js), ("sigmoid", hellinger), ("tanh", js), ("softplus", hellinger), ("softplus", js)]
+    ("last", "divergence"),
+    [("exp", js), ("sigmoid", hellinger), ("tanh", js), ("softplus", hellinger), ("softplus", js)],
 )
-def test_ends_that_change_places_within_a_batch(last: str, sister: Any) -> None:
+def test_ends_that_change_places_within_a_batch(last: str, divergence: Any) -> None:
     """A half-line turned round begins at −∞, and its image at the end of the map's: of each element by itself."""
     final = {
         "exp": maps.ExpTransform(),
@@ -103,7 +104,7 @@ def test_ends_that_change_places_within_a_batch(last: str, sister: Any) -> None:
 
     def value(shift: Tensor, scale: Tensor) -> Tensor:
         p = TransformedDistribution(d.HalfNormal(t(0.4)), [maps.AffineTransform(shift, scale), final], False)
-        return sister(p, d.HalfCauchy(t(0.5)))
+        return divergence(p, d.HalfCauchy(t(0.5)))
 
     alone = torch.stack([value(a, b) for a, b in zip(shift, scale, strict=True)])
     torch.testing.assert_close(value(shift, scale), alone, rtol=1e-11, atol=0)
@@ -111,7 +112,7 @@ def test_ends_that_change_places_within_a_batch(last: str, sister: Any) -> None:
 
 
 def test_tails_whose_ends_change_places_under_vmap() -> None:
-    """Softplus of a Gumbel, either way up, against a HalfCauchy."""
+    """Softplus of a Gumbel, upwards or downwards, against a HalfCauchy."""
     target = mapped(d.HalfCauchy(t(0.4)), maps.AffineTransform(t(-0.9), t(1.6)))
 
     def value(scale: Tensor) -> Tensor:

@@ -86,7 +86,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_close_weights_of_laws_with_ends(name):
+def test_close_weights_of_distributions_with_ends(name):
     (family, *parameters), weights, others, want = ENDS[name]
     p, q = mixture(family, weights, *parameters), mixture(family, others, *parameters)
     found = kb.kl_with_error(p, q)
@@ -125,7 +125,7 @@ def test_order_0_from_the_smaller_part():
 
 @pytest.mark.parametrize("divergence", [kb.kl, kb.js])
 def test_corners_at_one_place(divergence):
-    """Laws that are symmetric about 1 have no slope in the locations of their components."""
+    """Distributions that are symmetric about 1 have no slope in the locations of their components."""
     weights, scale_p, scale_q = t([0.4, 0.6]), t([1e-3, 1.0]), t([1e-3, 2.0])
 
     def value(loc_p, loc_q):

@@ -2,9 +2,8 @@
 
 import pytest
 import torch
-from torch.distributions import Independent, LowRankMultivariateNormal, MultivariateNormal, Normal, VonMises
+from torch.distributions import Independent, LowRankMultivariateNormal, MultivariateNormal, Normal
 
-from kullback import NoRouteError
 from kullback.pairs.dispatch import kl_divergence, kl_method
 from kullback.special import log1pmx
 from tests.pairs.contract import *  # noqa: F403
@@ -76,14 +75,6 @@ def test_independent_normals_are_a_gaussian():
     assert kl_divergence(p, dense).tolist() == [0.0] * 4
 
 
-def test_dimensions_whose_moments_are_unknown_have_no_route():
-    p = Independent(VonMises(torch.zeros(3), torch.ones(3)), 1)  # torch's variance is that of a direction
-    q = MultivariateNormal(torch.zeros(3), torch.eye(3))
-    assert kl_method(p, q) is None
-    with pytest.raises(NoRouteError):
-        kl_divergence(p, q)
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
 @pytest.mark.parametrize("size", [1, 4, 33, 128, 129, 300])  # from 129 rows on by blocks
 def test_factors_of_every_size(size, dtype):
@@ -140,45 +131,17 @@ def test_unequal_batch_shapes_broadcast(kinds):
     factor = torch.randn(2, 3, 3, dtype=torch.float64, generator=generator)
     diagonal = torch.rand(2, 3, dtype=torch.float64, generator=generator) + 0.5
 
-    def law(kind, mean, columns, variances):
+    def distribution(kind, mean, columns, variances):
         if kind:
             return LowRankMultivariateNormal(mean, columns, variances)
         return MultivariateNormal(mean, columns @ columns.mT + torch.diag_embed(variances))
 
-    p, q = law(kinds[0], loc, factor, diagonal), law(kinds[1], loc[2, 0], factor[0], diagonal[1])
+    p, q = distribution(kinds[0], loc, factor, diagonal), distribution(kinds[1], loc[2, 0], factor[0], diagonal[1])
     value = kl_divergence(p, q)
     assert value.shape == (4, 2)
     assert kl_divergence(q, p).shape == (4, 2)
     for i in range(4):
         for j in range(2):
-            one = law(kinds[0], loc[i, 0], factor[j], diagonal[j])
+            one = distribution(kinds[0], loc[i, 0], factor[j], diagonal[j])
             torch.testing.assert_close(value[i, j], kl_divergence(one, q), rtol=1e-12, atol=0)
             torch.testing.assert_close(kl_divergence(q, p)[i, j], kl_divergence(q, one), rtol=1e-12, atol=0)
-
-
-def test_slopes_of_a_factor_on_another_scale():
-    # To an entry below p's diagonal ½‖L_q⁻¹L_p‖² has the slope of that entry alone, far below L_p − L_q as rounded.
-    small, large = torch.tensor([[[1e-20, 0.0], [0.5e-20, 1e-20]], [[1.0, 0.0], [0.3, 1.0]]], dtype=torch.float64)
-    for p, q in ((small, large), (large, small)):
-        given = p.clone().requires_grad_()
-        loc = torch.zeros(2, dtype=torch.float64)
-        kl_divergence(MultivariateNormal(loc, scale_tril=given), MultivariateNormal(loc, scale_tril=q)).backward()
-        wanted = (p[1, 0] - q[1, 0] * (p[0, 0] / q[0, 0])) / q[1, 1] ** 2
-        assert given.grad[1, 0].item() == pytest.approx(wanted.item(), rel=1e-14, abs=0)
-
-
-@pytest.mark.parametrize("batch", [1, 9])  # one matrix alone, and eight at a time
-def test_columns_on_other_scales_are_not_lost(batch: int) -> None:
-    """A column of L_p beside one of L_q that is 10⁶ or more times as large; the number is mpmath's, of 60 digits."""
-    loc_p, loc_q = [1e-06, 1e-08, 1e-06], [1.001e-06, 1.001e-05, 1.1e-05]
-    lower_p = [[1e-08, 0.0, 0.0], [0.0, 1e-04, 0.0], [5e-11, 3e-09, 1e-10]]
-    lower_q = [[0.01, 0.0, 0.0], [100.0, 0.01, 0.0], [1e4, 1e4, 1.0]]
-
-    def batch_of(numbers):
-        return torch.tensor([numbers] * batch, dtype=torch.float64)
-
-    p, q = (
-        MultivariateNormal(batch_of(loc), scale_tril=batch_of(lower))
-        for loc, lower in ((loc_p, lower_p), (loc_q, lower_q))
-    )
-    assert kl_divergence(p, q).tolist() == [pytest.approx(10038.9466818689429, rel=1e-14)] * batch

@@ -42,7 +42,7 @@ DISCRETE: dict[type[Distribution], dict[str, float]] = {
 }
 # torch itself refuses these, whatever validate_args says.
 REFUSED = {(d.StudentT, "df")}
-SISTERS: list[Callable[..., Tensor]] = [
+DIVERGENCES: list[Callable[..., Tensor]] = [
     kullback.chi2,
     kullback.cross_entropy,
     kullback.hellinger,
@@ -52,7 +52,7 @@ SISTERS: list[Callable[..., Tensor]] = [
 ]
 
 
-def law(kind: type[Distribution], parameters: dict[str, float], lost: str | None = None) -> Distribution:
+def distribution(kind: type[Distribution], parameters: dict[str, float], lost: str | None = None) -> Distribution:
     """Three equal elements, the middle one with a parameter that is NaN."""
     tensors = {name: torch.full((3,), value, dtype=torch.float64) for name, value in parameters.items()}
     if lost is not None:
@@ -61,7 +61,7 @@ def law(kind: type[Distribution], parameters: dict[str, float], lost: str | None
 
 
 def with_lost(kind: type[Distribution], parameters: dict[str, float]) -> list[Distribution]:
-    return [law(kind, parameters, name) for name in parameters if (kind, name) not in REFUSED]
+    return [distribution(kind, parameters, name) for name in parameters if (kind, name) not in REFUSED]
 
 
 def only_the_middle_is_lost(value: Tensor, plain: Tensor) -> bool:
@@ -73,9 +73,9 @@ def only_the_middle_is_lost(value: Tensor, plain: Tensor) -> bool:
 @pytest.mark.sample(4)
 def test_kl_of_every_pair(kind: type[Distribution]) -> None:
     families = CONTINUOUS if kind in CONTINUOUS else DISCRETE
-    p = law(kind, families[kind])
+    p = distribution(kind, families[kind])
     for other, parameters in families.items():
-        q = law(other, parameters)
+        q = distribution(other, parameters)
         plain = kullback.kl(p, q)
         pairs = [(broken, q) for broken in with_lost(kind, families[kind])]
         pairs += [(p, broken) for broken in with_lost(other, parameters)]
@@ -83,23 +83,23 @@ def test_kl_of_every_pair(kind: type[Distribution]) -> None:
             assert only_the_middle_is_lost(kullback.kl(broken_p, broken_q), plain), (broken_p, broken_q)
 
 
-@pytest.mark.parametrize("sister", SISTERS, ids=lambda sister: sister.__name__)
+@pytest.mark.parametrize("divergence", DIVERGENCES, ids=lambda divergence: divergence.__name__)
 @pytest.mark.parametrize(
     ("kind", "other"),
     [(d.Normal, d.Normal), (d.Normal, d.Cauchy), (d.Gamma, d.Gamma), (d.Poisson, d.Geometric)],
     ids=lambda kind: kind.__name__,
 )
-def test_sisters(sister: Callable[..., Tensor], kind: type[Distribution], other: type[Distribution]) -> None:
+def test_divergences(divergence: Callable[..., Tensor], kind: type[Distribution], other: type[Distribution]) -> None:
     families = CONTINUOUS | DISCRETE
-    q = law(other, families[other])
-    plain = sister(law(kind, families[kind]), q)
+    q = distribution(other, families[other])
+    plain = divergence(distribution(kind, families[kind]), q)
     for broken in with_lost(kind, families[kind]):
-        assert only_the_middle_is_lost(sister(broken, q), plain), broken
+        assert only_the_middle_is_lost(divergence(broken, q), plain), broken
 
 
 def test_structures() -> None:
-    cauchy = law(d.Cauchy, CONTINUOUS[d.Cauchy])
-    broken = law(d.Laplace, CONTINUOUS[d.Laplace], "loc")
+    cauchy = distribution(d.Cauchy, CONTINUOUS[d.Cauchy])
+    broken = distribution(d.Laplace, CONTINUOUS[d.Laplace], "loc")
     assert kullback.kl(d.Independent(broken, 1), d.Independent(cauchy, 1)).isnan()
     weights = torch.tensor([[1.0, 1.0], [torch.nan, 1.0], [1.0, 1.0]], dtype=torch.float64)
     parts = d.Normal(torch.tensor([0.0, 1.0], dtype=torch.float64).expand(3, 2), 1.0)

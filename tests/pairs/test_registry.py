@@ -93,7 +93,7 @@ def test_only_distribution_classes_are_registered(given):
         register_kl(given, Normal)
 
 
-def test_missing_pair_names_the_pair_the_alternatives_and_the_way_out():
+def test_missing_pair_names_the_pair_the_alternatives_and_what_to_write():
     with pytest.raises(NotImplementedError) as caught:
         kl_divergence(Normal(0.0, 1.0), Base())
     assert isinstance(caught.value, NoRouteError)
@@ -140,7 +140,7 @@ def test_only_functions_are_registered():
     assert kl_method(Left(), Right()) is None
 
 
-def test_classes_made_on_the_way_can_be_collected():
+def test_classes_made_in_a_function_can_be_collected():
     def use_once():
         class Mine(Normal):
             pass
@@ -190,11 +190,11 @@ class Drawn(Normal):
 
 def test_the_generator_of_another_device_is_not_asked():
     here = torch.zeros((), device="meta")
-    p, q = (law(here, here + 1, validate_args=False) for law in (Drawn, Normal))
+    p, q = (distribution(here, here + 1, validate_args=False) for distribution in (Drawn, Normal))
     assert kl_divergence(p, q).device.type == "meta"
     assert Drawn.draws == 0
 
 
-def test_a_subclass_that_writes_its_density_another_way_is_none():
+def test_a_subclass_that_writes_its_density_in_another_form_is_not_warned_of():
     assert kl_divergence(Summed(torch.zeros(3), 1.0), Normal(torch.ones(3), 1.0)).tolist() == [0.5] * 3
     assert kl_divergence(Rewritten(torch.ones(2, 3)), Categorical(torch.ones(3))).tolist() == [0.0, 0.0]

@@ -20,7 +20,7 @@ P, Q = Dirichlet(t([2.0, 3.0, 1.5, 4.0])), LogisticNormal(t([0.0, 0.5, -0.3]), t
 
 
 @pytest.mark.parametrize(("p", "q"), [(P, Q), (Q, P)])  # noqa: F405
-def test_torch_means_the_same_laws(p: Distribution, q: Distribution) -> None:  # noqa: F405
+def test_torch_means_the_same_distributions(p: Distribution, q: Distribution) -> None:  # noqa: F405
     """Against an average of torch's own log-densities: which map LogisticNormal uses is torch's choice."""
     torch.manual_seed(0)  # noqa: F405
     draws = p.sample((40000,))

@@ -37,7 +37,7 @@ def test_independent_sums_over_its_dimensions(dims):
     torch.testing.assert_close(kl_divergence(Independent(p, dims), Independent(q, dims)), want)
 
 
-def test_nested_and_unequal_wrappers_are_the_same_law():
+def test_nested_and_unequal_wrappers_are_the_same_distribution():
     p, q = normals(2, 3)
     want = kl_divergence(p, q).sum()
     torch.testing.assert_close(kl_divergence(Independent(Independent(p, 1), 1), Independent(q, 2)), want)

@@ -171,11 +171,11 @@ def test_gradient(name, make, at, wanted, installed):
         judge(name, leaf.grad, wanted)
 
 
-def mapped(law, *maps):
-    return TransformedDistribution(law, list(maps))
+def mapped(distribution, *maps):
+    return TransformedDistribution(distribution, list(maps))
 
 
-# One law written in two ways, or structures that torch has no rule for.
+# One distribution written in two forms, or structures that torch has no rule for.
 STRUCTURES = [
     (
         "composed",
@@ -194,7 +194,7 @@ STRUCTURES = [
     ("a named map", lambda n, m: (LogNormal(n.loc, n.scale), mapped(m, ExpTransform()))),
     (
         "a map without ==",
-        lambda n, m: [mapped(law, CumulativeDistributionTransform(Normal(0.0, 1.0))) for law in (n, m)],
+        lambda n, m: [mapped(base, CumulativeDistributionTransform(Normal(0.0, 1.0))) for base in (n, m)],
     ),
     (
         "affine",

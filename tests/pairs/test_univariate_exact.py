@@ -1,4 +1,4 @@
-"""Univariate integrals whose value is known by hand: components with gaps between them, and where a law is flat."""
+"""Univariate integrals whose value is known by hand: components with gaps between them, and a flat density."""
 
 from __future__ import annotations
 

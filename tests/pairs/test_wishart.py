@@ -39,7 +39,7 @@ def test_matrices_as_given(name, dtype, tolerance):
             torch.testing.assert_close(found, wanted, rtol=0, atol=limit, msg=lambda m, key=key: f"{key}: {m}")
 
 
-def law(df, scale_tril):
+def distribution(df, scale_tril):
     """A Wishart of these parameters, without its constructor."""
     made = copy.copy(Wishart(double(5.0), scale_tril=torch.eye(2, dtype=torch.float64)))
     made.df, made._unbroadcasted_scale_tril = df, scale_tril
@@ -52,10 +52,10 @@ TRIL = double([[[1.0, 0.0], [0.5, 2.0]], [[2.0, 0.0], [-1.0, 0.5]], [[1.0, 0.0],
 
 def to_q(df, scale_tril):
     eye = torch.eye(2, dtype=torch.float64)
-    return kl_divergence(law(df, scale_tril), law(double(4.0), eye))
+    return kl_divergence(distribution(df, scale_tril), distribution(double(4.0), eye))
 
 
-def test_vmap_agrees_with_batching_of_given_laws():
+def test_vmap_agrees_with_batching_of_given_distributions():
     mapped = torch.vmap(to_q)(DF, TRIL)
     looped = torch.stack([to_q(df, scale_tril) for df, scale_tril in zip(DF, TRIL, strict=True)])
     torch.testing.assert_close(mapped, looped, rtol=1e-12, atol=0)
@@ -67,10 +67,10 @@ def test_vmap_agrees_with_batching_of_given_laws():
 
 
 @pytest.mark.slow
-def test_laws_made_before_compile_in_one_graph(monkeypatch):
+def test_distributions_made_before_compile_in_one_graph(monkeypatch):
     monkeypatch.setattr(Distribution, "_validate_args", False)
     torch.compiler.reset()
-    p, q = law(DF[0], TRIL[0]), law(DF[1], TRIL[1])
+    p, q = distribution(DF[0], TRIL[0]), distribution(DF[1], TRIL[1])
     compiled = torch.compile(kl_divergence, fullgraph=True, backend="eager")
     torch.testing.assert_close(compiled(p, q), kl_divergence(p, q), rtol=1e-13, atol=0)
 

@@ -156,11 +156,11 @@ def test_sizes_that_do_not_fit(call, says):
 
 
 def test_distributions_without_an_entropy_have_their_own_error():
-    law = torch.distributions.LKJCholesky(3, torch.tensor(2.0))
+    distribution = torch.distributions.LKJCholesky(3, torch.tensor(2.0))
     with pytest.raises(kb.NoRouteError, match="LKJCholesky"):
-        kb.cross_entropy(law, law)
+        kb.cross_entropy(distribution, distribution)
     with pytest.raises(kb.NoRouteError, match=r"p\.log_prob\(p\.sample"):
-        kb.entropy(law)
+        kb.entropy(distribution)
 
 
 def test_unmasked_rows_are_still_looked_at():

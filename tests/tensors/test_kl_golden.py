@@ -1,7 +1,7 @@
 """Values, gradients and Hessian-vector products against the mpmath table.
 
 Tolerances, relative to the largest entry: float64 2e-15 for values and gradients and 3e-13 for second derivatives
-(2e-6 in float32, whose gradients are rounded on the way); an expectation below 1e-60 is the zero of the difference
+(2e-6 in float32, whose gradients are rounded in between); an expectation below 1e-60 is the zero of the difference
 quotient. Float32 and float16 values 1e-7 (one rounding to float32), gradients one rounding to their own dtype.
 """
 

@@ -77,13 +77,13 @@ def by_vmap_of_grad(function, x, y):
     return value[0], to_p[0], to_q[0]
 
 
-WAYS = {"eager": eagerly, "vmap of grad": by_vmap_of_grad}
+ROUTES = {"eager": eagerly, "vmap of grad": by_vmap_of_grad}
 
 
-def check(name, views, tensors, tolerance, gradient_tolerance=None, *, way="eager"):
+def check(name, views, tensors, tolerance, gradient_tolerance=None, *, route="eager"):
     function, numbers = CASES[name]
     want, *want_gradients = exact_mixture(views, tensors, *numbers)
-    value, *gradients = WAYS[way](lambda x, y: function(views[0](x), views[1](y)), *tensors)
+    value, *gradients = ROUTES[route](lambda x, y: function(views[0](x), views[1](y)), *tensors)
     assert relative_error(value, want) <= tolerance
     for found, expected in zip(gradients, want_gradients, strict=True):
         asked = [i for i, e in enumerate(expected) if e is not None]
@@ -157,17 +157,17 @@ def a_finite_number_excludes_classes_of_q(a, b):
     b[:20] = -1e30
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("change", [
     one_class_has_all, nearly_certain_of_different_classes, q_lacks_what_p_is_nearly_certain_of,
     a_finite_number_excludes_classes_of_p, a_finite_number_excludes_classes_of_q,
 ])  # fmt: skip
 @pytest.mark.parametrize("name", ["js", "skew 0.1", "skew 1e-9", "scaled 0.3", "scaled 1e-9", "scaled 1 - 1e-11"])
 @pytest.mark.sample(5)
-def test_every_way_is_accurate(name, change, way):
+def test_every_route_is_accurate(name, change, route):
     for dtype, distance in ((FLOAT64, 1e-1), (FLOAT64, 1e-7), (FLOAT32, 1e-1)):
         a, b = near(80, distance)
         change(a, b)
         tensors = a.to(dtype), b.to(dtype)
         # Of certain rows that exclude each other's class the derivatives are nearly constant: two digits are lost.
-        check(name, (kb.Logits, kb.Logits), tensors, TOLERANCE[dtype], 100 * TOLERANCE[dtype], way=way)
+        check(name, (kb.Logits, kb.Logits), tensors, TOLERANCE[dtype], 100 * TOLERANCE[dtype], route=route)
