@@ -4,8 +4,9 @@ import math
 
 import pytest
 import torch
-from torch.distributions import Geometric, NegativeBinomial
+from torch.distributions import Gamma, Geometric, NegativeBinomial
 
+from kullback import entropy
 from kullback.pairs import kl_divergence
 from tests.pairs.contract import *  # noqa: F403
 
@@ -16,7 +17,7 @@ def d(x):
     return torch.tensor(x, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("logits", [(40.0, 41.0), (3.0, 2.0), (-4.0, 5.0)])
+@pytest.mark.parametrize("logits", [(40.0, 41.0), (45.0, 45.5), (300.0, 301.0), (3.0, 2.0), (-4.0, 5.0)])
 def test_equal_counts_are_repeated_geometrics(logits):
     a, b = (d(x) for x in logits)
     value = kl_divergence(NegativeBinomial(d(2.0), logits=a), NegativeBinomial(d(2.0), logits=b))
@@ -41,6 +42,20 @@ def test_all_mass_at_zero(r, p, s, q, value):
     assert got.item() == pytest.approx(value, rel=1e-15)
     got.backward()
     assert all(leaf.grad is None or bool(leaf.grad.isfinite()) for leaf in leaves)
+
+
+@pytest.mark.parametrize("logits", [34.0, 45.0, 300.0])
+def test_counts_beyond_all_integers_have_the_entropy_of_a_gamma(logits):
+    gamma = Gamma(d(2.0), torch.exp(d(-logits)))
+    value = entropy(NegativeBinomial(d(2.0), logits=d(logits)))
+    assert value.item() == pytest.approx(gamma.entropy().item(), rel=1e-12)
+
+
+def test_a_mean_beyond_all_numbers_is_infinite():
+    p = NegativeBinomial(d([2.0, 2.0, 2.0]), logits=d([800.0, 700.0, 800.0]))
+    q = NegativeBinomial(d([2.0, 2.0, 2.0]), logits=d([1.0, 30.0, 800.0]))
+    assert kl_divergence(p, q).tolist() == [math.inf, math.inf, 0.0]
+    assert kl_divergence(q, p)[0].item() == pytest.approx(1595.670409519497, rel=1e-14)
 
 
 @pytest.mark.parametrize("a", [-800.0, -745.0, -300.5, 290.0, 800.0])

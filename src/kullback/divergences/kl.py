@@ -83,19 +83,24 @@ def integral(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor]:
     assert second is not None
     for side in (first, second):
         check_normalised(side)
-    first, second = (side.mapped(_constant_where_tiny) for side in (first, second))
+    first, second = _constant_where_tiny(first, second)
     densities = _fixed(first, second)
     without_density, limit = _at_infinity(first, second)
+    if first.lattice:  # counts so large that sums over them overflow
+        without_density = without_density | (densities[0].marks[0].value()[..., 1] > _INFINITE)
     extreme, has_all_mass = without_density | _infinite(*densities), _has_all_mass(*densities)
     limit = torch.where(without_density, limit, math.inf)
     value, error = where_not(extreme, limit, first, second, _finite, has_all_mass)
     return value.reshape(shape), error.reshape(shape)
 
 
-def _constant_where_tiny(parameter: Tensor) -> Tensor:
-    """A parameter without derivative where its square is 0 in float64, because derivatives there are 0·∞."""
-    tiny = (parameter.detach().abs() < _TINY) & (parameter.detach() != 0)
-    return torch.where(tiny, parameter.detach(), parameter) if is_traced() or bool(tiny.any()) else parameter
+def _constant_where_tiny(p: Reading, q: Reading) -> tuple[Reading, Reading]:
+    """Elements with a parameter whose square is 0 in float64 have no derivatives, because those would be 0·∞."""
+    sizes = [t.detach().abs() for side in (p, q) for t in side.parameters if not side.lattice]
+    tiny = sum(((size > 0) & (size < _TINY) for size in sizes), torch.zeros_like(p.parameters[0], dtype=torch.bool))
+    if not is_traced() and not bool(tiny.any()):
+        return p, q
+    return p.mapped(lambda t: torch.where(tiny, t.detach(), t)), q.mapped(lambda t: torch.where(tiny, t.detach(), t))
 
 
 @torch.no_grad()

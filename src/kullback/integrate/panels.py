@@ -113,7 +113,9 @@ def find_range(
     sizes, unseen = log_size(looked)
     count = 2 * _NUM_RUNGS
     size, unseen = sizes[..., :count].reshape(rungs.shape), unseen[..., :count].reshape(rungs.shape)
-    largest = sizes.amax(-1).clamp_min(0.0)[..., None, None]
+    # A density's peak is about one over its width, which is large for counts: their coordinate has no unit.
+    peak = -torch.log(marks.own_width.amin(-1).clamp_min(1.0))
+    largest = torch.maximum(sizes.amax(-1), peak)[..., None, None]
     alive = size > largest - NEGLIGIBLE
     number = torch.arange(_NUM_RUNGS, device=size.device)
     reach = (torch.where(alive, number, -1).amax(-1, keepdim=True) + 1).clamp_max(_NUM_RUNGS - 1)
