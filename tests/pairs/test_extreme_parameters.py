@@ -127,6 +127,32 @@ def test_an_infinite_value_has_no_gradient_however_small_the_parameter():
         assert torch.autograd.grad(value, (scale, shape)) == (0.0, 0.0)
 
 
+SMALLEST = torch.finfo(torch.float64).tiny
+NO_SLOPE = {
+    "an integral": (d.GeneralizedPareto, (0.3, SMALLEST, 0.3), d.Normal, (0.3, 1.2)),
+    "an integral of powers": (d.Weibull, (1.2, SMALLEST), d.LogNormal, (0.3, 1.2)),
+    "a closed form": (d.Uniform, (0.3, 2.0), d.Exponential, (math.inf,)),
+    "a kernel": (d.Weibull, (1.2, 1.2), d.Weibull, (1.2, math.inf)),
+}
+
+
+@pytest.mark.parametrize(("p", "first", "q", "second"), NO_SLOPE.values(), ids=NO_SLOPE)
+def test_elements_with_an_extreme_parameter_have_no_gradient(p, first, q, second):
+    """Next to usual ones, whose gradients are theirs alone."""
+    usual = 0.4, 1.5, 0.6
+    leaves = [
+        [torch.tensor([x, y], dtype=torch.float64, requires_grad=True) for x, y in zip(parameters, usual, strict=False)]
+        for parameters in (first, second)
+    ]
+    value = kb.kl(p(*leaves[0]), q(*leaves[1]))
+    slopes = torch.autograd.grad(value.sum(), leaves[0] + leaves[1])
+    alone = [[leaf.detach()[1].requires_grad_() for leaf in side] for side in leaves]
+    expected = torch.autograd.grad(kb.kl(p(*alone[0]), q(*alone[1])), alone[0] + alone[1])
+    for slope, one in zip(slopes, expected, strict=True):
+        assert slope[0] == 0
+        torch.testing.assert_close(slope[1], one, rtol=1e-10, atol=0)
+
+
 RARE = {
     "Bernoulli": d.Bernoulli(logits=torch.tensor(-800.0)),
     "Binomial": d.Binomial(3, logits=torch.tensor(-800.0)),

@@ -143,7 +143,7 @@ def _closed_form(rule: registry.Rule, p: Distribution, q: Distribution) -> Tenso
     # One look at the least value shows a NaN, too. Only on the CPU: elsewhere it waits for the device.
     seen = seen and value.is_cpu
     least = _least(value) if seen else 0.0
-    if math.isnan(least):
+    if math.isnan(least) or (seen and value.requires_grad and bool(value.detach().isinf().any())):
         value = _without_nan(rule, p, q)[0]
     if not least >= 0 or not seen:
         value = torch.where(value < 0, 0.0, value)  # not clamp_min, whose slope at 0 is 0

@@ -69,7 +69,9 @@ def replace_unexplained_nan(formula: Formula, p: Distribution, q: Distribution) 
     if traced and p.event_shape:
         return formula(p, q)
     found = (_of_constant_infinities(formula, p, q) if traced else None) or formula(p, q)
-    if found[0].is_meta or not (traced or bool(found[0].isnan().any())):
+    # The infinite elements of an integral have no gradient already.
+    settled = ~found[0].isnan() if found[1] is not None or not found[0].requires_grad else found[0].isfinite()
+    if found[0].is_meta or not (traced or not bool(settled.all())):
         return found
     unexplained = found[0].isnan() & _in_domain(p) & _in_domain(q)
     if found[0].requires_grad and not traced:
