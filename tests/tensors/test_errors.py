@@ -141,6 +141,15 @@ def test_the_wrong_kind_of_thing(call, says):
     assert says in str(caught.value)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("view", [kb.Logits, kb.Probs, kb.LogProbs, kb.Counts, kb.Samples])
+def test_tensors_with_a_meaning_of_their_own(view):
+    with pytest.raises(kb.InputTypeError, match=r"x\.get_data\(\)"):
+        view(torch.masked.masked_tensor(X, X > 0))
+    with pytest.raises(kb.InputTypeError, match=r"x\.dequantize\(\)"):
+        view(torch.quantize_per_tensor(X, 0.1, 0, torch.quint8))
+
+
 @pytest.mark.parametrize(("call", "says"), VALUE_ERRORS.values(), ids=VALUE_ERRORS)
 def test_impossible_values(call, says):
     with pytest.raises(kb.InputValueError) as caught:

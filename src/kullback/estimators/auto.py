@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
 
 import torch
 from torch.distributions import Distribution
@@ -21,6 +21,10 @@ from kullback.estimators.ratio import ratio_between_samples
 from kullback.pairs import kl_method, kl_with_error
 from kullback.tensors.views import Counts, Samples
 
+# Not any iterable of chunks: a type checker takes a Tensor for one.
+Comparable: TypeAlias = (
+    Samples | Counts | Distribution | Sequence[Samples] | Sequence[Counts] | Iterator[Samples] | Iterator[Counts]
+)
 _FOR_SAMPLES = ("nearest-neighbours", "ratio")
 _LEAST_PER_CATEGORY = 20  # counts, on average, from which the bias of the z-estimator is far below its error
 _FOR_ONE_SAMPLE = ("nearest-neighbours",)
@@ -30,8 +34,8 @@ _FOR_DISTRIBUTIONS = ("exact", "quasi-monte-carlo", "monte-carlo")
 
 
 def estimate_kl(
-    p: Samples | Counts | Distribution | Iterable[Samples] | Iterable[Counts],
-    q: Samples | Counts | Distribution | Iterable[Samples] | Iterable[Counts],
+    p: Comparable,
+    q: Comparable,
     *,
     method: str = "auto",
     confidence: float = 0.95,

@@ -7,11 +7,13 @@ from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
+from torch.masked import is_masked_tensor
 
 from kullback._core.errors import InputTypeError, InputValueError, explain_problem
 from kullback._core.validation import Kind
 from kullback.kernels.sides import Encoding
 
+_INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32, torch.uint64}
 _LOGARITHMS, _WEIGHTS = Encoding(), Encoding(linear=True)
 
 
@@ -109,8 +111,8 @@ class Counts(View):
     smoothing: float
 
     def __init__(self, tensor: Tensor, dim: int = -1, smoothing: float = 0.0) -> None:
-        if isinstance(tensor, Tensor) and not tensor.is_floating_point() and tensor.dtype != torch.bool:
-            tensor = tensor if tensor.is_complex() else tensor.to(torch.float64)
+        if isinstance(tensor, Tensor) and tensor.dtype in _INTEGERS:
+            tensor = tensor.to(torch.float64)
         super().__init__(tensor, dim)
         try:
             smoothing = float(smoothing)
@@ -218,9 +220,14 @@ def _check_dim(dim: object, kind: Kind) -> None:
 
 
 def _check_layout(tensor: Tensor, kind: Kind | Literal["Samples"]) -> None:
-    if tensor.layout == torch.strided and not tensor.is_nested:
+    masked = type(tensor) is not Tensor and is_masked_tensor(tensor)
+    if tensor.layout == torch.strided and not (tensor.is_nested or tensor.is_quantized or masked):
         return
-    if tensor.is_nested and kind == "Samples":
+    if masked:
+        found, instead = "a masked tensor", f"{kind}(x.get_data()) and mask=x.get_mask().all(-1) for the rows to keep"
+    elif tensor.is_quantized:
+        found, instead = "a quantized tensor", f"{kind}(x.dequantize())"
+    elif tensor.is_nested and kind == "Samples":
         found, instead = "a nested tensor", "Samples(torch.cat(x.unbind()))"
     elif tensor.is_nested:
         found = "a nested tensor"
