@@ -104,42 +104,50 @@ MeasureSums sum_measures(const RowPair<T>& row, const RowStatistics& s) {
     using V = Vector<T>;
     using M = Mask<T>;
     constexpr int kCount = Lanes<T>::kCount;
+    constexpr int64_t kPart = 4 * kGroup<T>;  // so many classes are added in T before a sum goes on in double
     const Normalised<T> is(s);
     Accumulator<T> forward, reverse, shannon, variation, growth, p_smaller;
     M only_q{};
     row.template each_exact_block<kHasMask>([&](const T* a, const T* b, int64_t count, int64_t, const T* low) {
-        Accumulator<T> block_forward, block_reverse, block_shannon, block_variation, block_growth, block_p_smaller;
-        for (int64_t i = 0; i < rounded_up<T>(count); i += kGroup<T>) {
+        const int64_t padded = rounded_up<T>(count);
+        for (int64_t i = 0; i < padded;) {
             V sum_forward{}, sum_reverse{}, sum_shannon{}, sum_variation{}, sum_growth{}, sum_p_smaller{};
-            prefetch_group(a + i + kAhead<T> / 4), prefetch_group(b + i + kAhead<T> / 4);
+            for (const int64_t end = i + kPart < padded ? i + kPart : padded; i < end; i += kGroup<T>) {
+                prefetch_group(a + i + kAhead<T> / 4), prefetch_group(b + i + kAhead<T> / 4);
+                V p[4], v[4], largest{};
 #pragma GCC unroll 4
-            for (int j = 0; j < 4; ++j) {
-                const int64_t k = i + j * kCount;
-                const V x = load_lanes(a + k), y = load_lanes(b + k);
-                V p = is.p(x), v;
-                if constexpr (kRounded) v = is.gap.less(y - x);
-                else v = is.log_ratio(x, y, missing_at(low, k));
-                if constexpr (kHasMask) {
-                    const M in_p = x > -kInfinity<T>, in_q = y > -kInfinity<T>;
-                    // A class that one side lacks is finite here. It makes KL in one direction infinite, which is known without it.
-                    v = in_p ? (in_q ? v : fill(T(-1e30))) : (in_q ? fill(T(1e30)) : V{});
-                    p = in_p ? p : V{}, only_q |= in_q & ~in_p;
+                for (int j = 0; j < 4; ++j) {
+                    const int64_t k = i + j * kCount;
+                    const V x = load_lanes(a + k), y = load_lanes(b + k);
+                    p[j] = is.p(x);
+                    if constexpr (kRounded) v[j] = is.gap.less(y - x);
+                    else v[j] = is.log_ratio(x, y, missing_at(low, k));
+                    if constexpr (kHasMask) {
+                        const M in_p = x > -kInfinity<T>, in_q = y > -kInfinity<T>;
+                        // A class that one side lacks is finite here. It makes KL in one direction infinite, which is known without it.
+                        v[j] = in_p ? (in_q ? v[j] : fill(T(-1e30))) : (in_q ? fill(T(1e30)) : V{});
+                        p[j] = in_p ? p[j] : V{}, only_q |= in_q & ~in_p;
+                    }
+                    largest = larger(magnitude_of(v[j]), largest);
                 }
-                ClassShares<T> share = ClassShares<T>::near(p, v);
-                const M far = magnitude_of(v) > T(1);
-                if (any(far)) {
-                    V q = is.q(y);
-                    if constexpr (kHasMask) q = y > -kInfinity<T> ? q : V{};
-                    share.replace(far, ClassShares<T>::far(p, q, v));
+                const bool some_far = any(largest > T(1));
+#pragma GCC unroll 4
+                for (int j = 0; j < 4; ++j) {
+                    ClassShares<T> share = ClassShares<T>::near(p[j], v[j]);
+                    const M far = magnitude_of(v[j]) > T(1);
+                    if (some_far && any(far)) {
+                        const V y = load_lanes(b + i + j * kCount);
+                        V q = is.q(y);
+                        if constexpr (kHasMask) q = y > -kInfinity<T> ? q : V{};
+                        share.replace(far, ClassShares<T>::far(p[j], q, v[j]));
+                    }
+                    sum_forward += share.forward, sum_reverse += share.reverse, sum_shannon += share.shannon;
+                    sum_variation += magnitude_of(share.excess), sum_growth += share.excess, sum_p_smaller += v[j] > T(0) ? p[j] : V{};
                 }
-                sum_forward += share.forward, sum_reverse += share.reverse, sum_shannon += share.shannon;
-                sum_variation += magnitude_of(share.excess), sum_growth += share.excess, sum_p_smaller += v > T(0) ? p : V{};
             }
-            block_forward.add(sum_forward), block_reverse.add(sum_reverse), block_shannon.add(sum_shannon);
-            block_variation.add(sum_variation), block_growth.add(sum_growth), block_p_smaller.add(sum_p_smaller);
+            forward.add(sum_forward), reverse.add(sum_reverse), shannon.add(sum_shannon);
+            variation.add(sum_variation), growth.add(sum_growth), p_smaller.add(sum_p_smaller);
         }
-        forward.add(block_forward), reverse.add(block_reverse), shannon.add(block_shannon);
-        variation.add(block_variation), growth.add(block_growth), p_smaller.add(block_p_smaller);
     });
     const double varies = 0.5 * variation.total(), grows = growth.total();
     return {forward.total(), any(only_q) ? kInfinity<double> : reverse.total(), shannon.total(), varies, grows,
