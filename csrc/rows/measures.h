@@ -130,19 +130,25 @@ MeasureSums sum_measures(const RowPair<T>& row, const RowStatistics& s) {
                     }
                     largest = larger(magnitude_of(v[j]), largest);
                 }
-                const bool some_far = any(largest > T(1));
+                const auto take = [&](int j, const ClassShares<T>& share) {
+                    sum_forward += share.forward, sum_reverse += share.reverse, sum_shannon += share.shannon;
+                    sum_variation += magnitude_of(share.excess), sum_growth += share.excess, sum_p_smaller += v[j] > T(0) ? p[j] : V{};
+                };
+                if (!any(largest > T(1))) {
 #pragma GCC unroll 4
+                    for (int j = 0; j < 4; ++j) take(j, ClassShares<T>::near(p[j], v[j]));
+                    continue;
+                }
                 for (int j = 0; j < 4; ++j) {
                     ClassShares<T> share = ClassShares<T>::near(p[j], v[j]);
                     const M far = magnitude_of(v[j]) > T(1);
-                    if (some_far && any(far)) {
+                    if (any(far)) {
                         const V y = load_lanes(b + i + j * kCount);
                         V q = is.q(y);
                         if constexpr (kHasMask) q = y > -kInfinity<T> ? q : V{};
                         share.replace(far, ClassShares<T>::far(p[j], q, v[j]));
                     }
-                    sum_forward += share.forward, sum_reverse += share.reverse, sum_shannon += share.shannon;
-                    sum_variation += magnitude_of(share.excess), sum_growth += share.excess, sum_p_smaller += v[j] > T(0) ? p[j] : V{};
+                    take(j, share);
                 }
             }
             forward.add(sum_forward), reverse.add(sum_reverse), shannon.add(sum_shannon);

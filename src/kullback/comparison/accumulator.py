@@ -13,7 +13,7 @@ from torch import Tensor
 from kullback._core.errors import InputTypeError, InputValueError, ShapeError, explain_problem
 from kullback.comparison import measures as of_rows
 from kullback.comparison.curves import Bins
-from kullback.comparison.summary import Summary, exact_sum
+from kullback.comparison.summary import Summary, exact_sums
 from kullback.comparison.worst import WorstRows
 from kullback.tensors.views import View
 
@@ -168,15 +168,16 @@ class KLAccumulator:
         infinite = numbers[np.isinf(found["kl"])].tolist()
         self.infinite_rows = sorted([*self.infinite_rows, *infinite])[:_MAX_LISTED]
         for at in self.worst.candidates(found["kl"], numbers):
-            both = (p.with_tensor(p.tensor[at : at + 1].clone()), q.with_tensor(q.tensor[at : at + 1].clone()))
-            self.worst.add(float(found["kl"][at]), int(numbers[at]), (), both)
+            self.worst.add(float(found["kl"][at]), int(numbers[at]), (), of_rows.one_row(p, q, measured, at))
         sampled = np.flatnonzero(numbers % self.temperature_every == 0) if self.temperature_every else ()
         if len(sampled):
             part = [v.with_tensor(v.tensor[torch.as_tensor(sampled)]) for v in (p, q)]
             self.slope_rows += len(sampled)
-            for node, slopes in enumerate(of_rows.temperature_slopes(part[0], part[1]).numpy()):
-                self.slopes[node] += exact_sum(slopes)
-                self.slope_squares[node] += exact_sum(slopes * slopes)
+            slopes = of_rows.temperature_slopes(part[0], part[1]).numpy()
+            nodes = np.repeat(np.arange(len(slopes)), len(sampled))
+            for totals, added in ((self.slopes, slopes), (self.slope_squares, slopes * slopes)):
+                for node, total in exact_sums(added.ravel(), nodes).items():
+                    totals[node] += total
 
     def _add_labels(self, p: View, q: View, labels: Tensor, measured: of_rows.Measured, blocks: np.ndarray) -> None:
         if int(labels.max()) >= self.classes:

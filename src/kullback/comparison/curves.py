@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kullback.comparison.summary import exact_sum, exact_to_float
+from kullback.comparison.summary import exact_sums, exact_to_float
 
 NUMBER = 20
 
@@ -26,11 +26,10 @@ class Bins:
         finite = np.isfinite(values)
         places, values = np.clip(places[finite], 0.0, 1.0), values[finite]
         index = np.minimum((places * NUMBER).astype(np.int64), NUMBER - 1)
-        for at in np.unique(index).tolist():
-            chosen = index == at
-            self.counts[at] += int(chosen.sum())
-            self.places[at] += exact_sum(places[chosen])
-            self.sums[at] += exact_sum(values[chosen])
+        for totals, added in ((self.places, places), (self.sums, values)):
+            for at, total in exact_sums(added, index).items():
+                totals[at] += total
+        self.counts = (np.bincount(index, minlength=NUMBER) + self.counts).tolist()
 
     def merge(self, other: Bins) -> None:
         """Add what other bins hold."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +15,9 @@ from kullback._core.validation import check_rows, sum_tolerance
 from kullback.api.js import js
 from kullback.api.kl import kl
 from kullback.api.total_variation import total_variation
-from kullback.diagnose.rows import contributions, log_probabilities
+from kullback.diagnose.rows import contributions
 from kullback.kernels.measure_rows import RowMeasures, native_measures
+from kullback.special import expm1mx
 from kullback.tensors.views import Counts, Probs, View
 
 DIVERGENCES = ("kl", "reverse_kl", "js", "total_variation")
@@ -23,6 +25,8 @@ AGREEMENT = ("top1", "topk_overlap")
 MEASURES = (*DIVERGENCES, *AGREEMENT)
 # β = 1/T at which the derivative of KL(p ‖ q^β) is recorded: 1/4 to 4.
 _STEPS_PER_OCTAVE = 4
+_PART, _NO_WEIGHT = 1024, -1e30
+_CANDIDATE_CLASSES = 1 << 16  # at a time: memory of this size is used again, fresh memory costs more than the sums
 INVERSE_TEMPERATURES = tuple(
     2.0 ** (step / _STEPS_PER_OCTAVE) for step in range(-2 * _STEPS_PER_OCTAVE, 2 * _STEPS_PER_OCTAVE + 1)
 )
@@ -136,9 +140,9 @@ def _overlap(first: Tensor, second: Tensor) -> Tensor:
     return shared.double() / torch.maximum((first >= 0).sum(-1), (second >= 0).sum(-1)).clamp_(min=1)
 
 
-def log_weights(view: View, weights: Tensor) -> Tensor:
-    """Logarithms of weights of a view in float64, not normalised."""
-    weights = weights.double()
+def log_weights(view: View, weights: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Logarithms of weights of a view, not normalised."""
+    weights = weights.to(dtype)
     if isinstance(view, Counts):
         weights = weights + view.smoothing
     return weights.log() if isinstance(view, Counts | Probs) else weights
@@ -172,32 +176,73 @@ def temperature_slopes(p: View, q: View) -> Tensor:
     many exponentials as steps in an octave. numpy adds in the same order on any number of threads and rows.
     """
     found = np.zeros((len(INVERSE_TEMPERATURES), len(q.tensor)))
-    both = [log_weights(view, view.tensor).float().cpu().numpy() for view in (p, q)]
+    both = [log_weights(view, view.tensor, torch.float32).cpu().numpy() for view in (p, q)]
+    parts = (-(-both[0].shape[-1] // _PART), _PART)
     for row, (all_of_p, all_of_q) in enumerate(zip(*both, strict=True)):
-        held = all_of_q > -math.inf
-        log_p, log_q = all_of_p[held], all_of_q[held]
-        if not (log_p > -math.inf).any():
+        log_p, log_q = np.full(parts, -math.inf, np.float32), np.full(parts, _NO_WEIGHT, np.float32)
+        np.copyto(log_p.reshape(-1)[: len(all_of_p)], all_of_p, where=all_of_q > -math.inf)
+        np.copyto(log_q.reshape(-1)[: len(all_of_q)], all_of_q, where=all_of_q > -math.inf)
+        if not (log_p.max() > -math.inf):
             continue
         with np.errstate(over="ignore", invalid="ignore"):  # log-weights near the largest float give 0 below
-            log_q = log_q - log_q.max()
+            log_q -= log_q.max()
             weights = np.exp(log_p - log_p.max())
-            expected = (weights * log_q).sum() / weights.sum()
+            expected = _mean(weights, log_q)
             for step in range(_STEPS_PER_OCTAVE):
-                weights = np.exp(np.float32(INVERSE_TEMPERATURES[step]) * log_q)
+                np.exp(np.multiply(np.float32(INVERSE_TEMPERATURES[step]), log_q, out=weights), out=weights)
                 for node in range(step, len(found), _STEPS_PER_OCTAVE):
-                    found[node, row] = (weights * log_q).sum() / weights.sum() - expected
+                    found[node, row] = _mean(weights, log_q) - expected
                     weights *= weights
     return torch.from_numpy(np.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0))
 
 
-def top_terms(p: View, q: View, row: int, number: int) -> list[Term]:
-    """The classes that add most to KL(p ‖ q) of one row."""
-    log_p, log_q = (log_probabilities(v, v.tensor[row : row + 1])[0] for v in (p, q))
-    # The plain formula finds the candidates; its rounding does not matter for those, and it is far faster.
-    p_values = log_p.exp()
-    rough = (p_values * (log_p - log_q)).nan_to_num(nan=0.0, posinf=math.inf) - p_values + log_q.exp()
-    near = rough.topk(min(4 * number, rough.numel())).indices
-    log_p, log_q = log_p[near], log_q[near]
+def _mean(weights: np.ndarray, values: np.ndarray) -> np.float64:
+    """The weighted mean; the parts are short enough for float32."""
+    total = np.einsum("ij->i", weights).sum(dtype=np.float64)
+    return np.einsum("ij,ij->i", weights, values).sum(dtype=np.float64) / total
+
+
+def _largest(values: Tensor, number: int) -> Tensor:
+    """Where the largest values are: in the parts with the largest maxima, which are found far faster in long rows."""
+    if len(values) % 128 or len(values) < 256 * number:
+        return values.topk(number).indices
+    parts = values.reshape(-1, 128)
+    chosen = parts.amax(1).topk(number).indices
+    at = parts[chosen].reshape(-1).topk(number).indices
+    return chosen[at // 128] * 128 + at % 128
+
+
+class OneRow(NamedTuple):
+    """One row of both sides and, if they are known, the logarithms of the sums of its weights."""
+
+    p: View
+    q: View
+    log_sums: Sequence[float]
+
+
+def one_row(p: View, q: View, measured: Measured, at: int) -> OneRow:
+    """A copy of one of the rows that were measured."""
+    p, q = (view.with_tensor(view.tensor[at : at + 1].clone()) for view in (p, q))
+    return OneRow(p, q, [float(total[at]) for total in measured.log_sums if len(total)])
+
+
+def top_terms(row: OneRow, number: int) -> list[Term]:
+    """The classes that add most to KL(p ‖ q) of a row."""
+    p, q = row.p, row.q
+    log_sums = row.log_sums or [float(total) for total in measure_rows(p, q, MEASURES, 1, labelled=True).log_sums]
+    dtype = torch.promote_types(torch.promote_types(p.tensor.dtype, q.tensor.dtype), torch.float32)
+    near = []
+    for start in range(0, p.tensor.shape[-1], _CANDIDATE_CLASSES):
+        a, b = (log_weights(view, view.tensor[0, start : start + _CANDIDATE_CLASSES], dtype) for view in (p, q))
+        p_values, q_values = (a - log_sums[0]).exp_(), (b - log_sums[1]).exp_()
+        v = (b - a).sub_(log_sums[1] - log_sums[0]).nan_to_num_(nan=0.0, posinf=1.0, neginf=-1e30)
+        # Where v = log q/p > 1, a term lies between q - 2p and q.
+        rough = expm1mx(v.clamp_(max=1.0)).mul_(p_values).add_(q_values.sub_(p_values, alpha=math.e).clamp_(min=0.0))
+        near.append(_largest(rough, min(4 * number, len(rough))) + start)
+    near = torch.cat(near)
+    log_p, log_q = (
+        log_weights(view, view.tensor[0, near]) - total for view, total in zip((p, q), log_sums, strict=True)
+    )
     terms = contributions(log_p, log_q)
     best = terms.topk(min(number, terms.numel())).indices.tolist()
     return [Term(int(near[i]), float(log_p[i].exp()), float(log_q[i].exp()), float(terms[i])) for i in best]

@@ -11,6 +11,7 @@ from kullback.comparison.summary import Summary
 
 _REPLICATES = 2000
 _SEED = 20
+_MAX_CHOSEN = 1 << 18  # blocks that are chosen at a time, for memory
 
 
 class Bootstrap(NamedTuple):
@@ -51,9 +52,10 @@ def block_bootstrap(summary: Summary) -> Bootstrap:
     center = summary.mean()
     means = np.empty(_REPLICATES)
     deviations = sums - counts * center  # of about the size of the result: nothing is lost in the sums
-    for start in range(0, _REPLICATES, 100):
-        chosen = generator.integers(len(counts), size=(100, len(counts)))
-        means[start : start + 100] = deviations[chosen].sum(1) / counts[chosen].sum(1)
+    step = max(_MAX_CHOSEN // len(counts), 1)
+    for start in range(0, _REPLICATES, step):
+        chosen = generator.integers(len(counts), size=(min(step, _REPLICATES - start), len(counts)))
+        means[start : start + step] = deviations[chosen].sum(1) / counts[chosen].sum(1)
     low, high = np.quantile(means, [0.025, 0.975])
     return Bootstrap(float(means.std(ddof=1)), center + float(low), center + float(high), len(counts))
 

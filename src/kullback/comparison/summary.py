@@ -27,6 +27,25 @@ MAX_KEPT = 1 << 16
 MAX_BLOCKS = 4096
 
 
+def exact_sums(values: np.ndarray, groups: np.ndarray) -> dict[int, int]:
+    """The sum of the finite float64 numbers of each group without rounding, in units of 2^-1126."""
+    if not len(values):
+        return {}
+    mantissa, exponent = np.frexp(values.astype(np.float64))
+    order = np.lexsort((exponent, groups))
+    digits, exponent, groups = (mantissa * 2.0**53).astype(np.int64)[order], exponent[order], groups[order]
+    starts = np.ones(len(values), bool)
+    starts[1:] = (exponent[1:] != exponent[:-1]) | (groups[1:] != groups[:-1])
+    starts = np.flatnonzero(starts)
+    # Two halves, so that the sum of up to 2^36 of them stays inside 64 bits.
+    upper = np.add.reduceat(digits >> 27, starts).tolist()
+    lower = np.add.reduceat(digits & ((1 << 27) - 1), starts).tolist()
+    totals: dict[int, int] = {}
+    for group, high, low, power in zip(groups[starts].tolist(), upper, lower, exponent[starts].tolist(), strict=True):
+        totals[group] = totals.get(group, 0) + (((high << 27) + low) << (power - 53 + _UNIT_EXPONENT))
+    return totals
+
+
 def exact_sum(values: np.ndarray) -> int:
     """The sum of finite float64 numbers without rounding, in units of 2^-1126.
 
@@ -34,19 +53,7 @@ def exact_sum(values: np.ndarray) -> int:
         >>> exact_to_float(exact_sum(np.array([1e16, 1.0, -1e16])))
         1.0
     """
-    if not len(values):
-        return 0
-    mantissa, exponent = np.frexp(values.astype(np.float64))
-    order = np.argsort(exponent, kind="stable")
-    digits, exponent = (mantissa * 2.0**53).astype(np.int64)[order], exponent[order]
-    starts = np.array([0, *(np.flatnonzero(exponent[1:] != exponent[:-1]) + 1).tolist()])
-    # Two halves, so that the sum of up to 2^36 of them stays inside 64 bits.
-    upper = np.add.reduceat(digits >> 27, starts).tolist()
-    lower = np.add.reduceat(digits & ((1 << 27) - 1), starts).tolist()
-    total = 0
-    for high, low, power in zip(upper, lower, exponent[starts].tolist(), strict=True):
-        total += ((high << 27) + low) << (power - 53 + _UNIT_EXPONENT)
-    return total
+    return exact_sums(values, np.zeros(len(values), np.int64)).get(0, 0)
 
 
 def exact_to_float(total: int, count: int = 1) -> float:
@@ -91,12 +98,11 @@ class Summary:
         if not len(values):
             return
         self.count += len(values)
-        for block in sorted(set(blocks.tolist())):
-            chosen = values[blocks == block]
-            part = exact_sum(chosen)
+        rows = Counter(blocks.tolist())
+        for block, part in exact_sums(values, blocks).items():
             self.total += part
             count, total = self.blocks.get(block, (0, 0))
-            self.blocks[block] = (count + len(chosen), total + part)
+            self.blocks[block] = (count + rows[block], total + part)
         self.squares += exact_sum(values * values)
         self.low, self.high = min(self.low, float(values.min())), max(self.high, float(values.max()))
         for key, number in Counter(_bucket(values).tolist()).items():

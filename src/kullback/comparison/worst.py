@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from kullback.comparison.measures import Term, top_terms
-from kullback.tensors.views import View
+from kullback.comparison.measures import OneRow, Term, top_terms
 
 _MAX_TERMS = 8
 _MAX_PENDING_BYTES = 1 << 26
@@ -29,32 +28,33 @@ class WorstRows:
         self.number = number
         self.rows: list[WorstRow] = []
         # The two rows themselves: most candidates are dropped again, so their terms are computed at the end.
-        self.pending: dict[int, tuple[View, View]] = {}
+        self.pending: dict[int, OneRow] = {}
 
-    def candidates(self, kl: np.ndarray, numbers: np.ndarray) -> list[int]:
-        """Places of the rows of a chunk that would be among the worst."""
-        order = np.lexsort((numbers, -kl))[: self.number]
-        full = len(self.rows) >= self.number
-        return [int(at) for at in order if kl[at] > 0 and not (full and self.number and kl[at] < self.rows[-1].kl)]
+    def candidates(self, kl: np.ndarray, numbers: np.ndarray) -> Iterator[int]:
+        """Places of the rows of a chunk that are among the worst, as long as those before are added."""
+        for at in np.lexsort((numbers, -kl))[: self.number].tolist():
+            if not kl[at] > 0 or (len(self.rows) >= self.number and kl[at] < self.rows[-1].kl):
+                return
+            yield at
 
-    def add(self, kl: float, row: int, terms: Sequence[Term], views: tuple[View, View] | None = None) -> None:
-        """Add a row, with its terms or the views that give them, and drop the best one if there are too many."""
+    def add(self, kl: float, row: int, terms: Sequence[Term], pending: OneRow | None = None) -> None:
+        """Add a row, with its terms or the numbers that give them, and drop the best one if there are too many."""
         self.rows.append(WorstRow(kl, row, terms))
-        if views is not None:
-            self.pending[row] = views
+        if pending is not None:
+            self.pending[row] = pending
         self.rows.sort(key=lambda worst: (-worst.kl, worst.row))
         for dropped in self.rows[self.number :]:
             self.pending.pop(dropped.row, None)
         del self.rows[self.number :]
-        if views is not None and len(self.pending) * sum(v.tensor.nbytes for v in views) > _MAX_PENDING_BYTES:
+        if pending is not None and len(self.pending) * 2 * pending.p.tensor.nbytes > _MAX_PENDING_BYTES:
             self.settled()
 
     def settled(self) -> list[WorstRow]:
         """The rows with their terms."""
         for at, worst in enumerate(self.rows):
-            views = self.pending.pop(worst.row, None)
-            if views is not None:
-                self.rows[at] = worst._replace(terms=top_terms(views[0], views[1], 0, _MAX_TERMS))
+            pending = self.pending.pop(worst.row, None)
+            if pending is not None:
+                self.rows[at] = worst._replace(terms=top_terms(pending, _MAX_TERMS))
         return list(self.rows)
 
     def merge(self, other: WorstRows) -> None:
