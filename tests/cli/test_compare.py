@@ -1,6 +1,7 @@
 """`kullback compare` as a user calls it: exit status, JSON, HTML, limits, resume."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,6 +37,27 @@ def test_json_html_and_limits(files, tmp_path, capsys):
     assert main(["compare", *files, "--as", "logits", "--fail-over", "mean"]) == 2
     assert main(["compare", *files]) == 2
     assert "--as logits" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["report.html", "figures.svg"])
+def test_a_stop_while_a_report_is_written_leaves_the_one_before(name, files, tmp_path, monkeypatch):
+    report = tmp_path / name
+    report.write_text("the one before")
+    there = set(tmp_path.iterdir())
+    write = Path.open
+
+    def stopped(path, mode="r", *rest, **options):
+        if "w" in mode and path.suffix == report.suffix:
+            write(path, mode, *rest, **options).close()
+            raise KeyboardInterrupt
+        return write(path, mode, *rest, **options)
+
+    monkeypatch.setattr(Path, "open", stopped)
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda self, path, **options: path.open("wb"))
+    option = "--html" if name.endswith("html") else "--plot"
+    assert main(["compare", *files, "--as", "logits", option, str(report)]) == 130
+    assert report.read_text() == "the one before"
+    assert set(tmp_path.iterdir()) == there
 
 
 def test_a_limit_does_not_hold_where_rows_or_columns_were_left_out(files, tmp_path, capsys):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kullback._core.errors import InputValueError, explain_problem
+from kullback._core.files import write_whole
 
 if TYPE_CHECKING:
     from kullback.report.page import Page
@@ -81,7 +82,8 @@ def emit(
     if html is not None:
         from kullback.report.html import page_to_html
 
-        _write(html, lambda: html.write_text(page_to_html(page), encoding="utf-8"))
+        content = page_to_html(page)
+        _write(html, lambda: write_whole(html, lambda beside: beside.write_text(content, encoding="utf-8")))
     if plot is not None:
         from kullback.report.plots import save_figures
 

@@ -199,7 +199,8 @@ def temperature_slopes(p: View, q: View) -> Tensor:
 def _mean(weights: np.ndarray, values: np.ndarray) -> np.float64:
     """The weighted mean; the parts are short enough for float32."""
     total = np.einsum("ij->i", weights).sum(dtype=np.float64)
-    return np.einsum("ij,ij->i", weights, values).sum(dtype=np.float64) / total
+    mean: np.float64 = np.einsum("ij,ij->i", weights, values).sum(dtype=np.float64) / total
+    return mean
 
 
 def _largest(values: Tensor, number: int) -> Tensor:
@@ -231,15 +232,15 @@ def top_terms(row: OneRow, number: int) -> list[Term]:
     p, q = row.p, row.q
     log_sums = row.log_sums or [float(total) for total in measure_rows(p, q, MEASURES, 1, labelled=True).log_sums]
     dtype = torch.promote_types(torch.promote_types(p.tensor.dtype, q.tensor.dtype), torch.float32)
-    near = []
+    candidates = []
     for start in range(0, p.tensor.shape[-1], _CANDIDATE_CLASSES):
         a, b = (log_weights(view, view.tensor[0, start : start + _CANDIDATE_CLASSES], dtype) for view in (p, q))
         p_values, q_values = (a - log_sums[0]).exp_(), (b - log_sums[1]).exp_()
         v = (b - a).sub_(log_sums[1] - log_sums[0]).nan_to_num_(nan=0.0, posinf=1.0, neginf=-1e30)
         # Where v = log q/p > 1, a term lies between q - 2p and q.
         rough = expm1mx(v.clamp_(max=1.0)).mul_(p_values).add_(q_values.sub_(p_values, alpha=math.e).clamp_(min=0.0))
-        near.append(_largest(rough, min(4 * number, len(rough))) + start)
-    near = torch.cat(near)
+        candidates.append(_largest(rough, min(4 * number, len(rough))) + start)
+    near = torch.cat(candidates)
     log_p, log_q = (
         log_weights(view, view.tensor[0, near]) - total for view, total in zip((p, q), log_sums, strict=True)
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from kullback._core.errors import InputValueError, explain_problem
+from kullback._core.files import write_whole
 from kullback.comparison.compare import Job
 from kullback.comparison.summary import Summary
 
@@ -26,9 +26,8 @@ def save_job(job: Job, path: Path) -> None:
         "accumulators": [accumulator.state_dict() for accumulator in job.accumulators],
         "paired": [[a, b, summary.state()] for (a, b), summary in job.paired.items()],
     }
-    beside = path.with_name(path.name + ".part")
-    beside.write_text(json.dumps(state), encoding="utf-8")
-    os.replace(beside, path)  # noqa: PTH105 - the atomic one
+    content = json.dumps(state)
+    write_whole(path, lambda beside: beside.write_text(content, encoding="utf-8"))
 
 
 def load_job(job: Job, path: Path) -> bool:

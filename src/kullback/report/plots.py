@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kullback._core.errors import InputValueError, explain_problem
 from kullback._core.extras import import_extra
+from kullback._core.files import write_whole
 from kullback.report.page import Figure, Series, printable
 from kullback.report.palette import LIGHT, cycle
 
@@ -53,7 +54,7 @@ def save_figures(figures: Sequence[Figure], path: str | Path, *, title: str = ""
             )
         )
     plot = draw_figures(figures, title=title, interactive=False)
-    plot.savefig(target, dpi=150)
+    write_whole(target, lambda beside: plot.savefig(beside, dpi=150))
 
 
 def _new_plot(figures: Sequence[Figure], interactive: bool) -> Plot:
