@@ -13,7 +13,7 @@ namespace kullback {
 
 // The Python loader refuses a library whose number differs from its own, so that a stale build is reported instead of
 // called. Raise it with every change of an exported signature.
-constexpr int32_t kAbiVersion = 17;
+constexpr int32_t kAbiVersion = 18;
 
 enum class Dtype : int32_t { kFloat64 = 0, kFloat32 = 1, kFloat16 = 2, kBfloat16 = 3 };
 

@@ -96,19 +96,46 @@ int64_t run(Entry entry, const RowsCall& call) {
     return found;
 }
 
-// Values of the rows of two dense tensors; `statistics`, if wanted, becomes a new bytes object. `reported` as in rows/call.h.
-PyObject* compute(PyObject* x, PyObject* y, PyObject* request, PyObject** statistics, int64_t* reported) {
+// A new tensor for the gradient to a side, or null after an exception.
+PyObject* make_gradient(PyObject* tensor, void** elements) {
+    Owned made(PyObject_CallFunctionObjArgs(torch_.empty_like, tensor, nullptr));
+    return made && find_elements(made.get(), elements) ? made.release() : nullptr;
+}
+
+// What a forward pass leaves to the backward pass: statistics, a bytes object with room for `written` behind them, and the gradients
+// to the sides that want one, null where the pass does not begin them.
+struct Left {
+    bool wanted[2];
+    Owned statistics{nullptr}, gradients[2]{Owned(nullptr), Owned(nullptr)};
+};
+
+void find_statistics(PyObject* statistics, bool begun, RowsCall& call) {
+    call.statistics = reinterpret_cast<RowStatistics*>(PyBytes_AsString(statistics));
+    call.written = begun ? reinterpret_cast<uint8_t*>(call.statistics + call.rows) : nullptr;
+}
+
+bool make_room(PyObject* const* sides, RowsCall& call, Left& left) {
+    const bool begun = writes_at_once(call) && (left.wanted[0] || left.wanted[1]);
+    left.statistics.reset(PyBytes_FromStringAndSize(nullptr, Py_ssize_t(call.rows * int64_t(sizeof(RowStatistics) + begun))));
+    if (!left.statistics) return false;
+    find_statistics(left.statistics.get(), begun, call);
+    for (int side = 0; side < 2; ++side) {
+        if (!begun || !left.wanted[side]) continue;
+        left.gradients[side].reset(make_gradient(sides[side], &call.gradient[side]));
+        if (!left.gradients[side]) return false;
+    }
+    return true;
+}
+
+// Values of the rows of two dense tensors. `reported` as in rows/call.h.
+PyObject* compute(PyObject* const* sides, PyObject* request, Left* left, int64_t* reported) {
     RowsCall call;
     void *of_x, *of_y, *of_value;
-    if (!unpack_kind(request, call) || !find_elements(x, &of_x) || !find_elements(y, &of_y)) Py_RETURN_NOTIMPLEMENTED;
-    Owned value(make_value(x, call, PyTuple_GetItem(request, kBatch)));
+    if (!unpack_kind(request, call) || !find_elements(sides[0], &of_x) || !find_elements(sides[1], &of_y)) Py_RETURN_NOTIMPLEMENTED;
+    Owned value(make_value(sides[0], call, PyTuple_GetItem(request, kBatch)));
     if (!value || !find_elements(value.get(), &of_value) || !set_size(call, value.get())) return nullptr;
     call.data[0] = of_x, call.data[1] = of_y, call.value = of_value;
-    if (statistics != nullptr) {
-        *statistics = PyBytes_FromStringAndSize(nullptr, Py_ssize_t(call.rows * int64_t(sizeof(RowStatistics))));
-        if (*statistics == nullptr) return nullptr;
-        call.statistics = reinterpret_cast<RowStatistics*>(PyBytes_AsString(*statistics));
-    }
+    if (left != nullptr && !make_room(sides, call, *left)) return nullptr;
     *reported = run(connection_.forward, call);
     return *reported < 0 ? nullptr : value.release();
 }
@@ -146,7 +173,8 @@ PyObject* rows(PyObject*, PyObject* const* args, Py_ssize_t count) {
         return PyObject_CallFunctionObjArgs(connection_.record, op, request, p, q, validate, x.get(), y.get(), nullptr);
     }
     int64_t reported = 0;
-    Owned value(compute(x.get(), y.get(), request, nullptr, &reported));
+    PyObject* const sides[] = {x.get(), y.get()};
+    Owned value(compute(sides, request, nullptr, &reported));
     if (value && reported > 0 && validate == Py_True) {
         const Owned checked(PyObject_CallFunctionObjArgs(connection_.check, p, q, validate, nullptr));
         if (!checked) return nullptr;
@@ -154,15 +182,18 @@ PyObject* rows(PyObject*, PyObject* const* args, Py_ssize_t count) {
     return value.release();
 }
 
+PyObject* or_none(const Owned& object) { return object ? object.get() : Py_None; }
+
 PyObject* forward(PyObject*, PyObject* const* args, Py_ssize_t count) {
-    if (count != 3) return PyErr_Format(PyExc_TypeError, "forward() takes 3 arguments");
-    PyObject* statistics = nullptr;
+    if (count != 5) return PyErr_Format(PyExc_TypeError, "forward() takes 5 arguments");
     int64_t reported = 0;
-    const Owned value(compute(args[0], args[1], args[2], &statistics, &reported));
-    const Owned held(statistics);
-    if (!value || !held) return nullptr;
+    Left left{{args[3] == Py_True, args[4] == Py_True}};
+    const Owned value(compute(args, args[2], &left, &reported));
+    if (!value || !left.statistics) return nullptr;
     const Owned any_reported(PyBool_FromLong(reported != 0));
-    return PyTuple_Pack(3, value.get(), held.get(), any_reported.get());
+    const Owned& x = left.gradients[0], &y = left.gradients[1];
+    const Owned begun(x || y ? PyTuple_Pack(2, or_none(x), or_none(y)) : nullptr);
+    return PyErr_Occurred() ? nullptr : PyTuple_Pack(4, value.get(), left.statistics.get(), any_reported.get(), or_none(begun));
 }
 
 // Whether a gradient of rows can be read where it is, and with which stride.
@@ -185,23 +216,28 @@ bool read_grad(PyObject* grad, const RowsCall& call, RowsCall& to) {
 }
 
 PyObject* backward(PyObject*, PyObject* const* args, Py_ssize_t count) {
-    if (count != 7) return PyErr_Format(PyExc_TypeError, "backward() takes 7 arguments");
-    PyObject *const grad = args[0], *const statistics = args[1], *const request = args[2];
+    if (count != 8) return PyErr_Format(PyExc_TypeError, "backward() takes 8 arguments");
+    PyObject *const grad = args[0], *const statistics = args[1], *const request = args[2], *const held = args[7];
     RowsCall call;
     if (grad_enabled() || !surely(nobody_follows()) || !unpack_kind(request, call) || !read_grad(grad, call, call) ||
         !set_size(call, grad)) {
         if (PyErr_Occurred()) return nullptr;
         Py_RETURN_NOTIMPLEMENTED;
     }
-    call.statistics = reinterpret_cast<RowStatistics*>(PyBytes_AsString(statistics));
+    find_statistics(statistics, held != Py_None, call);
     PyObject* found[2] = {nullptr, nullptr};
     bool failed = call.statistics == nullptr;
     for (int side = 0; side < 2 && !failed; ++side) {
-        void *elements, *gradient = nullptr;
+        void *elements = nullptr, *gradient = nullptr;
         failed = !find_elements(args[3 + side], &elements);
         call.data[side] = elements;
         if (failed || args[5 + side] != Py_True) continue;
-        found[side] = PyObject_CallFunctionObjArgs(torch_.empty_like, args[3 + side], nullptr);
+        if (held == Py_None) {
+            found[side] = make_gradient(args[3 + side], &gradient);
+        } else {
+            found[side] = PyTuple_GetItem(held, side);
+            Py_XINCREF(found[side]);
+        }
         failed = found[side] == nullptr || !find_elements(found[side], &gradient);
         call.gradient[side] = gradient;
     }
@@ -210,7 +246,7 @@ PyObject* backward(PyObject*, PyObject* const* args, Py_ssize_t count) {
         if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "a tensor lost its memory before the backward pass");
         return nullptr;
     }
-    return PyTuple_Pack(2, to_x ? to_x.get() : Py_None, to_y ? to_y.get() : Py_None);
+    return PyTuple_Pack(2, or_none(to_x), or_none(to_y));
 }
 
 PyObject* connect(PyObject*, PyObject* args) {
@@ -234,9 +270,11 @@ PyMethodDef module_methods[] = {
     {"rows", fast(rows), METH_FASTCALL,
      "rows(op, remembered, p, q, validate, parameters): the values of two views, or NotImplemented."},
     {"forward", fast(forward), METH_FASTCALL,
-     "forward(x, y, request): values, statistics for the backward pass, and whether a row may break the rules of its view."},
+     "forward(x, y, request, to_x, to_y): values, statistics for the backward pass, whether a row may break the rules of its view, and "
+     "the gradients that the pass has begun, or None."},
     {"backward", fast(backward), METH_FASTCALL,
-     "backward(grad, statistics, request, x, y, to_x, to_y): two gradients or None, or NotImplemented."},
+     "backward(grad, statistics, request, x, y, to_x, to_y, begun): two gradients or None, or NotImplemented; `begun` from forward, "
+     "which become the result, or None."},
     {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef module_definition = {PyModuleDef_HEAD_INIT, "_rows_call", "A short way into the row kernels.", -1, module_methods,

@@ -33,6 +33,10 @@ bool acceptable(const RowsCall& call) {
 }
 
 int64_t run(const RowsCall& call, RowsKernel kernel) {
+    for (int i = 0; i < 2 && !is_measures(call); ++i) {
+        const int64_t bytes = call.rows * call.classes * kElementSize[call.sides[i].dtype];
+        if (call.gradient[i] != nullptr && bytes >= kHugeFrom) advise_huge_pages(call.gradient[i], size_t(bytes));
+    }
     const int64_t grain = call.classes >= kGrain ? 1 : kGrain / call.classes;
     const int32_t threads = call.rows * call.classes < kParallelFrom ? 1 : static_cast<int32_t>(call.threads);
     std::atomic<int64_t> reported{0};
@@ -53,6 +57,10 @@ KULLBACK_API int64_t kullback_rows_forward(const RowsCall* call) {
     if (call == nullptr || !acceptable(*call)) return -1;
     if (call->rows == 0) return 0;
     if (call->value == nullptr) return -1;
+    if (call->written != nullptr) {
+        const bool has_places = call->statistics != nullptr && (call->gradient[0] != nullptr || call->gradient[1] != nullptr);
+        if (!has_places || !writes_at_once(*call)) return -1;
+    }
     return run(*call, instruction_set().rows->forward);
 }
 
@@ -62,9 +70,5 @@ KULLBACK_API int64_t kullback_rows_backward(const RowsCall* call) {
     if (call->rows == 0) return 0;
     if (call->statistics == nullptr || call->grad == nullptr || is_measures(*call)) return -1;
     if (call->gradient[0] == nullptr && call->gradient[1] == nullptr) return -1;
-    for (int i = 0; i < 2; ++i) {
-        const int64_t bytes = call->rows * call->classes * kElementSize[call->sides[i].dtype];
-        if (call->gradient[i] != nullptr && bytes >= kHugeFrom) advise_huge_pages(call->gradient[i], size_t(bytes));
-    }
     return run(*call, instruction_set().rows->backward);
 }

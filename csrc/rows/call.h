@@ -71,7 +71,8 @@ struct RowsCall {
     const void* grad;            // backward: incoming gradient of each row
     int64_t grad_stride;         // in elements
     const void* data[2];
-    void* gradient[2];           // contiguous rows of the dtype of the side, or null; backward only, and see kMeasures
+    void* gradient[2];           // contiguous rows of the dtype of the side, or null; backward, and see kMeasures and `written`
+    uint8_t* written;            // null, or one byte a row: 1 where the forward pass has written the gradient instead of statistics
 
     int64_t function;            // RowFunction
     int64_t classes;
@@ -94,6 +95,15 @@ inline bool is_generalized(const RowsCall& call) { return call.function == int64
 inline bool is_measures(const RowsCall& call) { return call.function == int64_t(RowFunction::kMeasures); }
 // A function that follows from the log-ratios that KL(p || q) is found with.
 inline bool follows_kl(const RowsCall& call) { return is_mixture(call) || is_power(call) || is_jeffreys(call) || is_variation(call); }
+
+// Rows of floats up to this length have their exponentials in the first-level cache until their sums are known: a forward pass may
+// write their gradients, for a backward pass to multiply by the incoming gradient.
+constexpr int64_t kClassesAtOnce = 4096;
+inline bool writes_at_once(const RowsCall& call) {
+    const bool of_floats = call.sides[0].dtype == 1 && call.sides[1].dtype == 1 && !call.sides[0].linear && !call.sides[1].linear;
+    const bool plain = call.function == int64_t(RowFunction::kKl) && call.outer <= int64_t(Outer::kTimes);
+    return plain && of_floats && !call.wide && call.classes <= kClassesAtOnce;
+}
 
 // Whether both sides are one: the same numbers in the same order with the same meaning.
 inline bool is_one_sided(const RowsCall& call) {

@@ -11,7 +11,7 @@
 
 #include <cstring>
 
-#include "kl.h"
+#include "strip.h"
 
 namespace kullback::KULLBACK_SET {
 
@@ -50,6 +50,12 @@ class Writer {
     }
 
     void set(T value, int64_t at) const { put_(&value, 1, row_, at); }
+
+    // Multiplies a row of floats that is there.
+    void multiply(float factor, int64_t classes) const {
+        float* const row = reinterpret_cast<float*>(row_);
+        for (int64_t i = 0; i < classes; ++i) row[i] *= factor;
+    }
 
     void fill_zeros(int64_t classes) const { std::memset(row_, 0, size_t(classes * size_)); }
 
@@ -318,6 +324,53 @@ bool direct_gradient_row(const RowPair<float>& row, RowStatistics s, float grad,
         if (!q_holds) move_gap(s, found.q.excess());
     }
     return false;
+}
+
+// The same from the exponentials that the first pass has left of a row of a strip. The sums of the entries are those of the pass: w
+// has its mean exactly, and q - p adds up to what the two factors are off by.
+template <bool kToP, bool kToQ>
+bool write_kept_row(Strip<float>& strip, int64_t row, float grad, bool stream, const Writer<float>& to_p, const Writer<float>& to_q) {
+    using V = Vector<float>;
+    constexpr int kCount = Lanes<float>::kCount;
+    const RowSums sums = strip.sums(row);
+    const double mean = sums.cross / sums.total_p;
+    const Centre<float> centre({mean, 0});
+    const float over_p = float(1 / sums.total_p), over_q = float(1 / sums.total_q);
+    V largest_p{}, largest_q{};
+    alignas(64) float rest[2][kGroup<float>];
+    strip.each_part(row, [&](const float* a, const float* b, int64_t padded, int64_t at) {
+        const int64_t count = strip.classes() - at < padded ? strip.classes() - at : padded;
+        float* const grad_p = kToP ? to_p.block(at, count, rest[0]) : nullptr;
+        float* const grad_q = kToQ ? to_q.block(at, count, rest[1]) : nullptr;
+        const KeptExponentials<float> kept = strip.kept(row, at);
+        const auto write = [&](auto put) {
+            for (int64_t i = 0; i < padded; i += kGroup<float>) {
+#pragma GCC unroll 4
+                for (int64_t k = i; k < i + kGroup<float>; k += kCount) {
+                    const V p = load_lanes(kept.p + k) * over_p;
+                    if constexpr (kToP) {
+                        const V g = p * centre.less(load_lanes(b + k) - load_lanes(a + k));
+                        largest_p = larger(magnitude_of(g), largest_p);
+                        put(-grad * g, grad_p + k);
+                    }
+                    if constexpr (kToQ) {
+                        const V g = load_lanes(kept.q + k) * over_q - p;
+                        largest_q = larger(magnitude_of(g), largest_q);
+                        put(grad * g, grad_q + k);
+                    }
+                }
+            }
+        };
+        if (stream && may_stream(grad_p) && may_stream(grad_q)) write([](V g, float* target) { stream_lanes(g, target); });
+        else write([](V g, float* target) { store_lanes<float>(g, target); });
+        if constexpr (kToP) to_p.finish(grad_p, at, count, rest[0]);
+        if constexpr (kToQ) to_q.finish(grad_q, at, count, rest[1]);
+    });
+    const double weight = double(over_p < over_q ? over_q : over_p);  // no probability is larger
+    const double excess = magnitude(sums.total_q * double(over_q) - sums.total_p * double(over_p));
+    const double of_p = kToP ? double(largest_of<float>(largest_p)) : 0, of_q = kToQ ? double(largest_of<float>(largest_q)) : 0;
+    return (!kToP || of_p >= 0.2 * magnitude(mean) * double(over_p)) &&
+           (!kToQ || (of_q >= 0.2 * weight && excess * weight <= kOffCentre<float> * of_q));
 }
 
 // Two floats hold a centre to 2^-48 of itself. False for a row of floats whose entries are too small for that: it wants double.

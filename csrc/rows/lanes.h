@@ -67,6 +67,19 @@ inline void store_lanes(Vector<T> v, T* target) {
     __builtin_memcpy(target, &v, sizeof(v));
 }
 
+inline bool may_stream(const float* target) { return (reinterpret_cast<uintptr_t>(target) & 63) == 0; }
+
+// The same past the caches, where may_stream.
+inline void stream_lanes(FloatVector v, float* target) {
+#if defined(__AVX512F__)
+    _mm512_stream_ps(target, (__m512)v);
+#elif defined(__AVX2__)
+    _mm256_stream_ps(target, (__m256)v);
+#else
+    store_lanes<float>(v, target);
+#endif
+}
+
 template <class T>
 inline Vector<T> fill(T x) {
     return x - Vector<T>{};

@@ -388,12 +388,26 @@ int64_t deliver(const RowsCall& call, int64_t row, const RowStatistics& s, bool 
     return (suspicious(s, 0, call.sides[0].tolerance) ? 1 : 0) | (suspicious(s, 1, call.sides[1].tolerance) ? 2 : 0);
 }
 
+constexpr int64_t kStreamFrom = int64_t(1) << 20;  // elements of a gradient that would push more useful data out of the caches
+
+// Value and gradients of a row of a strip; false where that is not accurate.
+bool write_at_once(const RowsCall& call, Strip<float>& strip, int64_t row, int64_t i) {
+    if (!strip.plain(i)) return false;
+    store_value(call, row, outer_value(call, strip.kl(i)));
+    const float grad = float(outer_slope(call, strip.kl(i)));
+    const Writer<float> to_p(call, 0, row), to_q(call, 1, row);
+    const bool stream = call.rows * call.classes >= kStreamFrom;
+    if (!to_p.wanted()) return write_kept_row<false, true>(strip, i, grad, stream, to_p, to_q);
+    if (!to_q.wanted()) return write_kept_row<true, false>(strip, i, grad, stream, to_p, to_q);
+    return write_kept_row<true, true>(strip, i, grad, stream, to_p, to_q);
+}
+
 // Rows of log-weights. kExtra: what the function that follows KL takes up from the first pass.
 template <class T, Extra kExtra>
 int64_t forward_in_strips(const RowsCall& call, int64_t begin, int64_t end) {
     const bool only_kl = call.function == int64_t(RowFunction::kKl) && call.outer == 0 && call.statistics == nullptr;
     int64_t reported = 0;
-    Strip<T> strip(call);
+    Strip<T> strip(call, call.written != nullptr ? Strip<T>::kMost / 4 : Strip<T>::kMost);
     RowStatistics found[Strip<T>::kRows];
     for (int64_t first = begin; first < end; first += strip.rows()) {
         const int64_t count = end - first < strip.rows() ? end - first : strip.rows();
@@ -407,6 +421,12 @@ int64_t forward_in_strips(const RowsCall& call, int64_t begin, int64_t end) {
             if (only_kl && strip.plain(i)) {
                 store_value(call, first + i, strip.kl(i));
                 continue;
+            }
+            if constexpr (sizeof(T) == 4 && kExtra == Extra::kExponentials) {
+                if (call.written != nullptr) {
+                    call.written[first + i] = write_at_once(call, strip, first + i, i);
+                    if (call.written[first + i]) continue;
+                }
             }
             RowStatistics& s = found[i] = {};
             if (is_left_out(call, first + i)) s.state = kAbsent;
@@ -436,7 +456,7 @@ int64_t forward_in_strips(const RowsCall& call, int64_t begin, int64_t end) {
 int64_t forward(const RowsCall& call, int64_t begin, int64_t end) {
     if (!has_weights(call) && !is_entropy(call) && !is_generalized(call) && !is_measures(call)) {
         if (call.wide && Strip<double>::fits(call.classes)) return forward_in_strips<double, Extra::kNothing>(call, begin, end);
-        const bool keep = follows_kl(call) && (call.statistics == nullptr || is_variation(call) || is_power(call));
+        const bool keep = call.written != nullptr || (follows_kl(call) && (call.statistics == nullptr || is_variation(call) || is_power(call)));
         if (!call.wide && Strip<float>::fits(call.classes)) {
             if (is_jeffreys(call)) return forward_in_strips<float, Extra::kReverse>(call, begin, end);
             if (is_power(call) && call.share == 2) return forward_in_strips<float, Extra::kSquares>(call, begin, end);
@@ -525,11 +545,14 @@ bool write_from_weights(const RowsCall& call, int64_t row, const RowStatistics& 
     });
 }
 
+double incoming(const RowsCall& call, int64_t row) {
+    const int64_t at = row * call.grad_stride;
+    return call.result_wide ? static_cast<const double*>(call.grad)[at] : static_cast<const float*>(call.grad)[at];
+}
+
 void backward_row(const RowsCall& call, int64_t row) {
     RowStatistics s = call.statistics[row];
-    const int64_t at = row * call.grad_stride;
-    double grad = call.result_wide ? static_cast<const double*>(call.grad)[at] : static_cast<const float*>(call.grad)[at];
-    grad *= outer_slope(call, s.value);
+    const double grad = incoming(call, row) * outer_slope(call, s.value);
     const bool infinite = ((s.state & kInfinite) && !is_mixture(call)) || outer_value(call, s.value) == kInfinity<double>;
     // Where nothing differs, total variation has its minimum and a kink.
     const bool nothing = infinite || (s.state & kAbsent) || grad == 0 || (is_variation(call) && s.value == 0);
@@ -573,6 +596,17 @@ bool write_cross_entropy(const RowsCall& call, int64_t row) {
         Writer<float>(call, 0, row), Writer<float>(call, 1, row));
 }
 
+// The gradient of a row that the forward pass has written.
+void multiply_row(const RowsCall& call, int64_t row) {
+    const float grad = float(incoming(call, row));
+    for (int side = 0; side < 2 && grad != 1; ++side) {
+        const Writer<float> to(call, side, row);
+        if (!to.wanted()) continue;
+        if (grad == 0) to.fill_zeros(call.classes);
+        else to.multiply(grad, call.classes);
+    }
+}
+
 // The derivative of a cross-entropy with respect to q is that of KL(p || q).
 int64_t backward(const RowsCall& call, int64_t begin, int64_t end) {
     RowsCall to_p = call, to_q = call;
@@ -580,7 +614,9 @@ int64_t backward(const RowsCall& call, int64_t begin, int64_t end) {
     to_q.gradient[0] = nullptr, to_q.function = int64_t(RowFunction::kKl);
     const bool same = is_one_sided(call);
     for (int64_t row = begin; row < end; ++row) {
-        if (!is_entropy(call)) {
+        if (call.written != nullptr && call.written[row]) {
+            multiply_row(call, row);
+        } else if (!is_entropy(call)) {
             backward_row(call, row);
         } else if (same || call.gradient[0] == nullptr || call.gradient[1] == nullptr || !write_cross_entropy(call, row)) {
             if (call.gradient[0] != nullptr) backward_row(to_p, row);

@@ -13,12 +13,12 @@ template <class T>
 class Strip {
   public:
     static constexpr int64_t kRows = 16;
-    static constexpr int64_t kMost = 16384 / int64_t(sizeof(T));  // classes of all its rows: they stay in the first-level cache
+    static constexpr int64_t kMost = 4 * kClassesAtOnce / int64_t(sizeof(T));  // classes of all its rows
 
-    explicit Strip(const RowsCall& call)
+    explicit Strip(const RowsCall& call, int64_t most = kMost)
         : padded_(rounded_up<T>(call.classes)),
           whole_(call.classes / kGroup<T> * kGroup<T>),
-          rows_(kMost / padded_ < 1 ? 1 : kMost / padded_ > kRows ? kRows : kMost / padded_),
+          rows_(most / padded_ < 1 ? 1 : most / padded_ > kRows ? kRows : most / padded_),
           classes_(call.classes),
           tolerance_p_(call.sides[0].tolerance),
           tolerance_q_(call.sides[1].tolerance),
@@ -27,6 +27,7 @@ class Strip {
 
     static bool fits(int64_t classes) { return classes <= kMost; }
     int64_t rows() const { return rows_; }
+    int64_t classes() const { return classes_; }
 
     // Brings row i of the strip, which begins at these elements, into place and finds its scales.
     void take(int64_t i, int64_t first_p, int64_t first_q) {
@@ -93,6 +94,10 @@ class Strip {
     double squares(int64_t i) const { return extra_[i] * total_q_[i] / (total_p_[i] * total_p_[i]); }
     double roots(int64_t i) const { return extra_[i] / std::sqrt(total_p_[i] * total_q_[i]); }
 
+    RowSums sums(int64_t i) const {
+        return {double(scale_p_[i]), double(scale_q_[i]), total_p_[i], total_q_[i], cross_[i], false};
+    }
+
     int64_t padded() const { return padded_; }
     KeptExponentials<T> kept(int64_t i, int64_t at = 0) { return {kept_p_ + i * padded_ + at, kept_q_ + i * padded_ + at}; }
 
@@ -103,10 +108,6 @@ class Strip {
     [[gnu::always_inline]] static T scale_of(T top) {
         const T needed = std::ceil(top * T(1.4426950408889634074));
         return magnitude(needed) <= kLargestScale<T> ? needed : kNaN<T>;
-    }
-
-    RowSums sums(int64_t i) const {
-        return {double(scale_p_[i]), double(scale_q_[i]), total_p_[i], total_q_[i], cross_[i], false};
     }
 
     // Whether a sum is within half the tolerance of 1.

@@ -85,6 +85,11 @@ int main() {
                         call.statistics = statistics.data();
                         failures += kullback_rows_forward(&call) < 0;
                         failures += kullback_rows_backward(&call) != 0;
+                        std::vector<uint8_t> written(static_cast<size_t>(rows));
+                        call.written = written.data();
+                        const bool may_begin = function == 0 && mix == 0 && dtype == 1 && !call.wide && stride == 1;
+                        if (may_begin) failures += kullback_rows_forward(&call) < 0 || kullback_rows_backward(&call) != 0;
+                        call.written = nullptr;
                         for (int side = 0; side < 2 && !one_sided; ++side) {
                             kullback::RowsCall part = call;
                             part.gradient[side] = nullptr;

@@ -147,3 +147,50 @@ def test_bad_values_are_explained_with_and_without_gradient():
     with pytest.raises(kb.InputValueError, match=r"(?i)nan"), torch.no_grad():
         kb.kl(kb.Logits(a), kb.Logits(b))
     assert kb.kl(kb.Logits(a), kb.Logits(b), validate=False).isnan().tolist() == [False, True, False]
+
+
+def rows_of_every_kind(classes):
+    """Far apart, near, equal, with an excluded class, infinite, huge: the forward pass writes some and leaves others."""
+    generator = torch.Generator().manual_seed(classes)
+    a, b = (torch.randn(24, classes, generator=generator) for _ in range(2))
+    b[3:6] = a[3:6] + 1e-3 * b[3:6]
+    b[6] = a[6]
+    a[7, 2] = b[7, 2] = b[8, 3] = a[9, 1] = -torch.inf
+    a[10:12] *= 1e4
+    a[12:14, 5] += 30
+    return a, b
+
+
+GRADS_OF_ROWS = {
+    "sum": lambda value: torch.ones(()).expand(value.shape),
+    "mean": lambda value: torch.full((), 1 / 24).expand(value.shape),
+    "some": lambda value: torch.arange(-2.0, len(value) - 2),
+}
+
+
+@pytest.mark.parametrize("grad", GRADS_OF_ROWS, ids=str)
+@pytest.mark.parametrize("classes", [49, 64, 100, 1000, 4096, 4097])
+@pytest.mark.parametrize("wanted", [(True, False), (False, True), (True, True)], ids=["p", "q", "both"])
+def test_gradients_that_the_forward_pass_has_begun(classes, grad, wanted):
+    sides = [t.requires_grad_(want) for t, want in zip(rows_of_every_kind(classes), wanted, strict=True)]
+    wide = [t.detach().double().requires_grad_(want) for t, want in zip(sides, wanted, strict=True)]
+    weights = GRADS_OF_ROWS[grad](torch.empty(24))
+    values = [kb.kl(kb.Logits(x), kb.Logits(y)) for x, y in (sides, wide)]
+    expected = torch.autograd.grad(values[1], [t for t in wide if t.requires_grad], weights.double())
+    assert torch.allclose(values[0].double(), values[1], rtol=1e-6)
+    for _ in range(2):  # the second pass finds them given away
+        found = torch.autograd.grad(values[0], [t for t in sides if t.requires_grad], weights, retain_graph=True)
+        for narrow, exact in zip(found, expected, strict=True):
+            error = (narrow.double() - exact).abs().amax(-1)
+            assert bool((error <= 1e-6 * exact.abs().amax(-1) + 1e-37).all())
+            assert bool((narrow[weights == 0] == 0).all())
+            narrow.zero_()  # it is the caller's
+
+
+def test_a_gradient_that_is_begun_does_not_hide_modified_inputs():
+    a, b = (t.requires_grad_() for t in rows_of_every_kind(64))
+    value = kb.kl(kb.Logits(a), kb.Logits(b))
+    with torch.no_grad():
+        b.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        value.sum().backward()

@@ -50,7 +50,11 @@ def _address(entry: Any) -> int:
 
 
 class _NativeDenseRows(torch.autograd.Function):
-    """A recorded call; the reference does what is not a first derivative."""
+    """A recorded call; the reference does what is not a first derivative.
+
+    Where the exponentials of a row stay in the cache until its sums are known (up to 4,096 classes of float32 logits), the
+    forward pass writes the gradients too, and the backward pass multiplies them by the incoming gradient.
+    """
 
     check: ClassVar[Check]
 
@@ -58,10 +62,11 @@ class _NativeDenseRows(torch.autograd.Function):
     def forward(  # noqa: PLR0917 - autograd hands over by position
         ctx: Any, op: RowOp, request: Request, p: Any, q: Any, validate: bool, x: Tensor, y: Tensor
     ) -> Tensor:
-        rows, ctx.statistics, reported = _rows_call.forward(x, y, request)
+        to_x, to_y = ctx.needs_input_grad[5:]
+        rows, statistics, reported, begun = _rows_call.forward(x, y, request, to_x, to_y)
         if reported and validate:
             _NativeDenseRows.check(p, q, validate)
-        ctx.op, ctx.request = op, request
+        ctx.op, ctx.request, ctx.left = op, request, (statistics, begun)
         ctx.save_for_backward(x, y)
         found: Tensor = rows
         return found
@@ -70,9 +75,14 @@ class _NativeDenseRows(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, y = ctx.saved_tensors
         to_x, to_y = ctx.needs_input_grad[5:]
-        found = _rows_call.backward(grad, ctx.statistics, ctx.request, x, y, to_x, to_y)
-        if found is NotImplemented and not torch.is_grad_enabled() and not grad.is_contiguous():
-            found = _rows_call.backward(grad.contiguous(), ctx.statistics, ctx.request, x, y, to_x, to_y)
+        grad = grad if grad.dim() == 1 else grad.contiguous()
+        if ctx.left is None:  # the first backward pass has given the gradients away
+            _, statistics, _, _ = _rows_call.forward(x, y, ctx.request, False, False)
+            ctx.left = statistics, None
+        statistics, begun = ctx.left
+        found = _rows_call.backward(grad, statistics, ctx.request, x, y, to_x, to_y, begun)
         if found is NotImplemented:
             found = reference_gradients(ctx.op, ctx.request, grad, (x, y), (to_x, to_y))
+        elif begun is not None:
+            ctx.left = None
         return (None, None, None, None, None, *found)

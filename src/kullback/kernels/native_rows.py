@@ -25,7 +25,7 @@ from kullback.kernels.sides import Encoding
 
 _T = TypeVar("_T")
 _DTYPES = {torch.float64: 0, torch.float32: 1, torch.float16: 2, torch.bfloat16: 3}
-_OWN = struct.Struct("=12q")  # the fields that every call has of its own
+_OWN = struct.Struct("=13q")  # the fields that every call has of its own
 _SHARED = struct.Struct("=4q3dqd 4q2d 4q2d")  # those that calls of one kind share
 _STATISTICS = 13  # doubles per row
 # Rows up to this length are computed in double, exact to one rounding of the result: per class that costs 5% more than
@@ -222,6 +222,7 @@ def _pack(  # noqa: PLR0917 - by position: keywords would take a tenth of the ti
             q.data_ptr(),
             0 if to_p is None else to_p.data_ptr(),
             0 if to_q is None else to_q.data_ptr(),
+            0,  # no forward pass called from here writes gradients
         )
         + kind
     )
