@@ -41,117 +41,73 @@ void run(const ElementwiseCall& call, int64_t begin, int64_t end) {
     }
 }
 
-#define KULLBACK_UNARY_LOOP(name, single, narrow, expression)                             \
-    struct Function_##name {                                                      \
-        using Single = single;                                                    \
-        using Narrow = narrow;                                                    \
-        static constexpr int kArity = 1;                                          \
-        template <class T>                                                        \
-        KULLBACK_FLAT static void apply(const T* const (&in)[1], T* __restrict out, int64_t n) { \
-            const T* __restrict a = in[0];                                        \
-            for (int64_t i = 0; i < n; ++i) {                                     \
-                const T x = a[i];                                                 \
-                out[i] = expression;                                              \
-            }                                                                     \
-        }                                                                         \
+// work(i, arguments of element i); a function of fewer than three sees its first again.
+template <int N, class T, class Work>
+[[gnu::always_inline]] inline void each_element(const T* const (&in)[N], int64_t n, Work&& work) {
+    const T *__restrict a = in[0], *__restrict b = in[N > 1 ? 1 : 0], *__restrict c = in[N > 2 ? 2 : 0];
+    for (int64_t i = 0; i < n; ++i) work(i, a[i], b[i], c[i]);
+}
+
+template <class F, int N>
+struct Loop {
+    static constexpr int kArity = N;
+    template <class T>
+    KULLBACK_FLAT static void apply(const T* const (&in)[N], T* __restrict out, int64_t n) {
+        each_element(in, n, [&](int64_t i, T x, T y, T z) { out[i] = F::of(x, y, z); });
+    }
+};
+
+template <class F, int N>
+struct RepairedLoop : Loop<F, N> {
+    template <class T>
+    KULLBACK_FLAT static void apply(const T* const (&in)[N], T* __restrict out, int64_t n) {
+        Loop<F, N>::apply(in, out, n);
+        int exceptions = 0;
+        each_element(in, n, [&](int64_t, T x, T y, T z) { exceptions |= int(F::is_exception(x, y, z)); });
+        if (exceptions == 0) return;
+        each_element(in, n, [&](int64_t i, T x, T y, T z) {
+            if (F::is_exception(x, y, z)) out[i] = F::repaired(x, y, z);
+        });
+    }
+};
+
+template <class F, int N>
+struct GuardedLoop : Loop<F, N> {
+    template <class T>
+    KULLBACK_FLAT static void apply(const T* const (&in)[N], T* __restrict out, int64_t n) {
+        typename Format<T>::Bits worst = 0;
+        each_element(in, n, [&](int64_t i, T x, T y, T z) {
+            worst = larger(worst, larger(excess(x), excess(y)));
+            out[i] = F::ordinary(x, y, z);
+        });
+        if (worst >= kOrdinary<T>) Loop<F, N>::apply(in, out, n);
+    }
+};
+
+#define KULLBACK_MEMBER(type, member, expression) \
+    template <class T>                            \
+    [[gnu::always_inline]] static type member([[maybe_unused]] T x, [[maybe_unused]] T y, [[maybe_unused]] T z) { \
+        return expression;                        \
+    }
+#define KULLBACK_FUNCTION(loop, arity, name, single, narrow, ...) \
+    struct Function_##name : loop<Function_##name, arity> {       \
+        using Single = single;                                    \
+        using Narrow = narrow;                                    \
+        __VA_ARGS__                                               \
     };
-#define KULLBACK_BINARY_LOOP(name, single, narrow, expression)                            \
-    struct Function_##name {                                                      \
-        using Single = single;                                                    \
-        using Narrow = narrow;                                                    \
-        static constexpr int kArity = 2;                                          \
-        template <class T>                                                        \
-        KULLBACK_FLAT static void apply(const T* const (&in)[2], T* __restrict out, int64_t n) { \
-            const T *__restrict a = in[0], *__restrict b = in[1];                 \
-            for (int64_t i = 0; i < n; ++i) {                                     \
-                const T x = a[i], y = b[i];                                       \
-                out[i] = expression;                                              \
-            }                                                                     \
-        }                                                                         \
-    };
-#define KULLBACK_TERNARY_LOOP(name, single, narrow, expression)                           \
-    struct Function_##name {                                                      \
-        using Single = single;                                                    \
-        using Narrow = narrow;                                                    \
-        static constexpr int kArity = 3;                                          \
-        template <class T>                                                        \
-        KULLBACK_FLAT static void apply(const T* const (&in)[3], T* __restrict out, int64_t n) { \
-            const T *__restrict a = in[0], *__restrict b = in[1], *__restrict c = in[2]; \
-            for (int64_t i = 0; i < n; ++i) {                                     \
-                const T x = a[i], y = b[i], z = c[i];                             \
-                out[i] = expression;                                              \
-            }                                                                     \
-        }                                                                         \
-    };
-#define KULLBACK_UNARY_REPAIRED_LOOP(name, single, narrow, expression, condition, repair) \
-    KULLBACK_UNARY_LOOP(most_##name, single, narrow, expression)                          \
-    struct Function_##name : Function_most_##name {                               \
-        template <class T>                                                        \
-        KULLBACK_FLAT static void apply(const T* const (&in)[1], T* __restrict out, int64_t n) { \
-            Function_most_##name::apply(in, out, n);                              \
-            int exceptions = 0;                                                   \
-            for (int64_t i = 0; i < n; ++i) {                                     \
-                const T x = in[0][i];                                             \
-                exceptions |= int(condition);                                     \
-            }                                                                     \
-            if (exceptions == 0) return;                                          \
-            for (int64_t i = 0; i < n; ++i) {                                     \
-                const T x = in[0][i];                                             \
-                if (condition) out[i] = repair;                                   \
-            }                                                                     \
-        }                                                                         \
-    };
-#define KULLBACK_BINARY_REPAIRED_LOOP(name, single, narrow, expression, condition, repair) \
-    KULLBACK_BINARY_LOOP(most_##name, single, narrow, expression)                         \
-    struct Function_##name : Function_most_##name {                               \
-        template <class T>                                                        \
-        KULLBACK_FLAT static void apply(const T* const (&in)[2], T* __restrict out, int64_t n) { \
-            Function_most_##name::apply(in, out, n);                              \
-            int exceptions = 0;                                                   \
-            for (int64_t i = 0; i < n; ++i) {                                     \
-                const T x = in[0][i], y = in[1][i];                               \
-                exceptions |= int(condition);                                     \
-            }                                                                     \
-            if (exceptions == 0) return;                                          \
-            for (int64_t i = 0; i < n; ++i) {                                     \
-                const T x = in[0][i], y = in[1][i];                               \
-                if (condition) out[i] = repair;                                   \
-            }                                                                     \
-        }                                                                         \
-    };
-#define KULLBACK_TERNARY_REPAIRED_LOOP(name, single, narrow, expression, condition, repair) \
-    KULLBACK_TERNARY_LOOP(most_##name, single, narrow, expression)                        \
-    struct Function_##name : Function_most_##name {                               \
-        template <class T>                                                        \
-        KULLBACK_FLAT static void apply(const T* const (&in)[3], T* __restrict out, int64_t n) { \
-            Function_most_##name::apply(in, out, n);                              \
-            int exceptions = 0;                                                   \
-            for (int64_t i = 0; i < n; ++i) {                                     \
-                const T x = in[0][i], y = in[1][i], z = in[2][i];                 \
-                exceptions |= int(condition);                                     \
-            }                                                                     \
-            if (exceptions == 0) return;                                          \
-            for (int64_t i = 0; i < n; ++i) {                                     \
-                const T x = in[0][i], y = in[1][i], z = in[2][i];                 \
-                if (condition) out[i] = repair;                                   \
-            }                                                                     \
-        }                                                                         \
-    };
-#define KULLBACK_BINARY_GUARDED_LOOP(name, single, narrow, ordinary, expression)          \
-    KULLBACK_BINARY_LOOP(any_##name, single, narrow, expression)                          \
-    struct Function_##name : Function_any_##name {                                \
-        template <class T>                                                        \
-        KULLBACK_FLAT static void apply(const T* const (&in)[2], T* __restrict out, int64_t n) { \
-            const T *__restrict a = in[0], *__restrict b = in[1];                 \
-            typename Format<T>::Bits worst = 0;                                   \
-            for (int64_t i = 0; i < n; ++i) {                                     \
-                const T x = a[i], y = b[i];                                       \
-                worst = larger(worst, larger(excess(x), excess(y)));              \
-                out[i] = ordinary;                                                \
-            }                                                                     \
-            if (worst >= kOrdinary<T>) Function_any_##name::apply(in, out, n);    \
-        }                                                                         \
-    };
+#define KULLBACK_LOOP(arity, name, single, narrow, expression) \
+    KULLBACK_FUNCTION(Loop, arity, name, single, narrow, KULLBACK_MEMBER(T, of, expression))
+#define KULLBACK_REPAIRED_LOOP(arity, name, single, narrow, expression, condition, repair)      \
+    KULLBACK_FUNCTION(RepairedLoop, arity, name, single, narrow, KULLBACK_MEMBER(T, of, expression) \
+                      KULLBACK_MEMBER(bool, is_exception, condition) KULLBACK_MEMBER(T, repaired, repair))
+#define KULLBACK_UNARY_LOOP(...) KULLBACK_LOOP(1, __VA_ARGS__)
+#define KULLBACK_BINARY_LOOP(...) KULLBACK_LOOP(2, __VA_ARGS__)
+#define KULLBACK_TERNARY_LOOP(...) KULLBACK_LOOP(3, __VA_ARGS__)
+#define KULLBACK_BINARY_GUARDED_LOOP(name, single, narrow, usual, expression) \
+    KULLBACK_FUNCTION(GuardedLoop, 2, name, single, narrow, KULLBACK_MEMBER(T, of, expression) KULLBACK_MEMBER(T, ordinary, usual))
+#define KULLBACK_UNARY_REPAIRED_LOOP(...) KULLBACK_REPAIRED_LOOP(1, __VA_ARGS__)
+#define KULLBACK_BINARY_REPAIRED_LOOP(...) KULLBACK_REPAIRED_LOOP(2, __VA_ARGS__)
+#define KULLBACK_TERNARY_REPAIRED_LOOP(...) KULLBACK_REPAIRED_LOOP(3, __VA_ARGS__)
 KULLBACK_UNARY(KULLBACK_UNARY_LOOP)
 KULLBACK_BINARY(KULLBACK_BINARY_LOOP)
 KULLBACK_BINARY_GUARDED(KULLBACK_BINARY_GUARDED_LOOP)

@@ -181,10 +181,6 @@ inline double binet_bregman_exception(double a, double b) {
     return (binet_of<0>(b) - binet_of<0>(a)) - (b - a) * binet_of<1>(a);
 }
 
-inline double binet_bregman_of(double a, double b) {
-    return is_binet_exception(a, b) ? binet_bregman_exception(a, b) : binet_bregman_above(a, b);
-}
-
 // R'(b) - R'(a) for a, b >= 0.22. With R' = -S(u)/x^2: d/(a b^2) {(a+b)/a S(u_a) - k a v_a v_b S[u_a, u_b]}.
 inline double binet_slope_difference_above(double a, double b, double gap) {
     using Point = BinetPoint<1>;
@@ -212,10 +208,6 @@ inline double binet_bregman_slope_b_exception(double a, double b) {
     return binet_of<1>(b) - binet_of<1>(a);
 }
 
-inline double binet_bregman_slope_b(double a, double b) {
-    return is_binet_exception(a, b) ? binet_bregman_slope_b_exception(a, b) : binet_slope_difference_above(a, b);
-}
-
 // -(b-a) R''(a), below 1/2 by parts because R'' overflows where the product does not.
 inline double binet_bregman_slope_a_exception(double a, double b) {
     if (!(a >= 0 && b >= 0)) return kNaN<double>;
@@ -226,11 +218,6 @@ inline double binet_bregman_slope_a_exception(double a, double b) {
     if (gap == 0) return 0.0;  // before R'' overflows
     if (is_above<2>(a)) return -gap * binet_above<2>(a);
     return -((gap / a) * ((0.5 - a) / a) + gap * horner(regular_point(a), regular_coefficients<2>()));
-}
-
-inline double binet_bregman_slope_a(double a, double b) {
-    const bool usual = is_above<2>(a) && !is_binet_exception(a, b);
-    return usual ? -(b - a) * binet_above<2>(a) : binet_bregman_slope_a_exception(a, b);
 }
 
 }  // namespace kullback::KULLBACK_SET

@@ -10,6 +10,7 @@ The degree is the smallest whose largest error on the interval, relative to max(
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -271,6 +272,12 @@ def write_reference(remainders: dict[str, list[mp.mpf]]) -> None:
     target.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def table(kind: str, name: str, numbers: list[str]) -> list[str]:
+    """A constant array, as many numbers to a line as fit."""
+    body = textwrap.wrap(", ".join(numbers) + "};", 116, initial_indent="    ", subsequent_indent="    ")
+    return [f"inline constexpr {kind} {name}[] = {{", *body]
+
+
 def main() -> None:
     """Write the header beside this script, and the lists of the reference."""
     lines = [
@@ -286,16 +293,15 @@ def main() -> None:
                 continue
             values = fit(function, mp.mpf(low), mp.mpf(high), target * RELAXED.get(name, 1))
             digits, suffix = (17, "") if kind == "double" else (9, "f")
-            body = ",\n    ".join(mp.nstr(v, digits, strip_zeros=False) + suffix for v in values)
-            lines.append(f"inline constexpr {kind} {name}{kind.title()}[] = {{\n    {body}}};")
-    body = ",\n    ".join(mp.nstr(v, 17) for v in binet_coefficients())
-    lines += ["", "// B_2k/(2k(2k-1)), k = 1, 2, ...", f"inline constexpr double kBinetDouble[] = {{\n    {body}}};"]
+            numbers = [mp.nstr(v, digits, strip_zeros=False) + suffix for v in values]
+            lines += table(kind, f"{name}{kind.title()}", numbers)
+    lines += ["", "// B_2k/(2k(2k-1)), k = 1, 2, ..."]
+    lines += table("double", "kBinetDouble", [mp.nstr(v, 17) for v in binet_coefficients()])
     remainders = fit_remainder()
     lines += ["", "// Binet's remainder, orders 0 to 4: see make_coefficients.py."]
     for name, values in remainders.items():
         if not name.endswith("5"):
-            body = ",\n    ".join(mp.nstr(v, 17, strip_zeros=False) for v in values)
-            lines.append(f"inline constexpr double k{name}[] = {{\n    {body}}};")
+            lines += table("double", f"k{name}", [mp.nstr(v, 17, strip_zeros=False) for v in values])
     lines.append(f"inline constexpr double kShifts[] = {{{', '.join(BINET_SHIFTS)}}};")
     lines.append(f"inline constexpr double kScaledFrom[] = {{{', '.join(BINET_FROM)}}};")
     lines.append(f"inline constexpr double kRegularTo = {mp.nstr(BINET_NEAR)};")

@@ -21,12 +21,45 @@
 namespace kullback::KULLBACK_SET {
 namespace {
 
+// Whether the two sides of a family are given in different parameters.
+template <class F>
+inline constexpr bool kMixed = false;
+template <template <bool, bool> class F, bool kLogitsP, bool kLogitsQ>
+inline constexpr bool kMixed<F<kLogitsP, kLogitsQ>> = kLogitsP != kLogitsQ;
+
+// Equal parameters have a divergence of 0 also where they are infinite and the formula of a family has no value.
+template <class F, class C>
+[[gnu::always_inline]] inline bool are_equal(const C (&x)[F::kArity]) {
+    bool equal = !kMixed<F>;
+    unrolled<F::kArity / 2>([&](auto k) { equal &= x[k] == x[k + F::kArity / 2]; });
+    return equal;
+}
+
+template <class F, class C>
+[[gnu::always_inline]] inline C value_of(const C (&x)[F::kArity]) {
+    const C value = F::value(x);
+    return F::holds(x) ? (are_equal<F>(x) ? C(0) : value) : kNaN<C>;
+}
+
+// So are its derivatives where a parameter is infinite, or where the formula has none. At the edge of a support they are not.
+template <class F, class C>
+[[gnu::always_inline]] inline void slopes_of(const C (&x)[F::kArity], C (&slopes)[F::kArity]) {
+    F::slopes(x, slopes);
+    const bool equal = are_equal<F>(x), holds = F::holds(x);
+    bool infinite = false;
+    unrolled<F::kArity>([&](auto k) { infinite |= magnitude(x[k]) == kInfinity<C>; });
+    unrolled<F::kArity>([&](auto k) {
+        const C slope = equal & (infinite | !(magnitude(slopes[k]) < kInfinity<C>)) ? C(0) : slopes[k];
+        slopes[k] = holds ? slope : kNaN<C>;
+    });
+}
+
 template <class F, class C>
 KULLBACK_FLAT void values(const C* const (&in)[F::kArity], C* __restrict out, int64_t n) {
     for (int64_t i = 0; i < n; ++i) {
         C x[F::kArity];
         unrolled<F::kArity>([&](auto k) { x[k] = in[k][i]; });
-        out[i] = F::holds(x) ? F::value(x) : kNaN<C>;
+        out[i] = value_of<F>(x);
     }
 }
 
@@ -35,10 +68,10 @@ KULLBACK_FLAT void gradients(const C* const (&in)[F::kArity], const C* grad, C (
     for (int64_t i = 0; i < n; ++i) {
         C x[F::kArity], slopes[F::kArity];
         unrolled<F::kArity>([&](auto k) { x[k] = in[k][i]; });
-        F::slopes(x, slopes);
-        const C g = F::holds(x) ? grad[i] : kNaN<C>;
-        // Where nothing is asked the answer is zero, so that an infinite slope does not become a NaN.
-        unrolled<F::kArity>([&](auto k) { out[k][i] = g == C(0) ? C(0) : g * slopes[k]; });
+        slopes_of<F>(x, slopes);
+        // Where nothing is asked the answer is zero, so that an infinite slope does not become a NaN; outside the family it is NaN.
+        const bool unasked = (grad[i] == C(0)) & F::holds(x);
+        unrolled<F::kArity>([&](auto k) { out[k][i] = unasked ? C(0) : grad[i] * slopes[k]; });
     }
 }
 
@@ -48,11 +81,9 @@ KULLBACK_FLAT void values_and_slopes(const C* const (&in)[F::kArity], C* __restr
     for (int64_t i = 0; i < n; ++i) {
         C x[F::kArity], d[F::kArity];
         unrolled<F::kArity>([&](auto k) { x[k] = in[k][i]; });
-        const C value = F::value(x);
-        F::slopes(x, d);
-        const bool holds = F::holds(x);
-        values[i] = holds ? value : kNaN<C>;
-        unrolled<F::kArity>([&](auto k) { slopes[k][i] = holds ? d[k] : kNaN<C>; });
+        slopes_of<F>(x, d);
+        values[i] = value_of<F>(x);
+        unrolled<F::kArity>([&](auto k) { slopes[k][i] = d[k]; });
     }
 }
 

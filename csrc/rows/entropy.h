@@ -136,7 +136,7 @@ PeakedSums sum_peaked_row(const RowPair<T>& row) {
     using V = Vector<T>;
     using M = Mask<T>;
     constexpr int kCount = Lanes<T>::kCount;
-    constexpr T kSmallest = Format<T>::kSmallestNormal;
+    [[maybe_unused]] constexpr T kSmallest = Format<T>::kSmallestNormal;
     Peak<T, kLinearP> p;
     Peak<T, kLinearQ> q;
     double cross = 0;

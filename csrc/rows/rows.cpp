@@ -35,6 +35,14 @@ RowStart start_of(const RowsCall& call, int64_t row) {
 // How weights are read where log-ratios have to be accurate: narrower weights have logarithms good enough in double.
 Weights logs_of(const RowsCall& call) { return call.result_wide ? Weights::kAsExactLogs : Weights::kAsLogs; }
 
+// work(a number of the precision, whether there are masks) as a row was measured.
+template <class Work>
+auto as_measured(const RowStatistics& s, Work&& work) {
+    const bool masked = (s.state & kMasked) != 0;
+    if (s.state & kDouble) return masked ? work(0.0, std::true_type{}) : work(0.0, std::false_type{});
+    return masked ? work(0.0f, std::true_type{}) : work(0.0f, std::false_type{});
+}
+
 template <class T, bool kHasMask>
 bool try_row(const RowsCall& call, const RowStart& start, RowStatistics& s) {
     const RowPair<T> row(call, start.p, start.q, s.shift, logs_of(call));
@@ -102,7 +110,7 @@ void measure_in_double(const RowsCall& call, const RowStart& start, RowStatistic
     shift_large_rows(call, start, s);
     const bool untried = !tried || s.shift[0] != 0 || s.shift[1] != 0;
     if ((untried && try_row<double, false>(call, start, s)) || try_row<double, true>(call, start, s)) return;
-    s.kl = kNaN<double>;
+    s.kl = s.value = kNaN<double>;
     s.state = kUndefined;
 }
 
@@ -155,13 +163,7 @@ void mix_measured_row(const RowsCall& call, const RowStart& start, RowStatistics
 void measure_mixture(const RowsCall& call, int64_t row, RowStatistics& s) {
     if ((s.state & kUndefined) || s.kl == 0) return;
     const RowStart start = start_of(call, row);
-    if (s.state & kDouble) {
-        if (s.state & kMasked) mix_measured_row<double, true>(call, start, s);
-        else mix_measured_row<double, false>(call, start, s);
-    } else {
-        if (s.state & kMasked) mix_measured_row<float, true>(call, start, s);
-        else mix_measured_row<float, false>(call, start, s);
-    }
+    as_measured(s, [&](auto zero, auto masked) { mix_measured_row<decltype(zero), masked>(call, start, s); });
 }
 
 template <class T, bool kHasMask>
@@ -192,16 +194,13 @@ void measure_power(const RowsCall& call, const RowStart& start, RowStatistics& s
     s.state &= ~int64_t(kInfinite);
     bool found = false;
     if (!(s.state & kDouble)) {
-        found = s.state & kMasked ? try_power<float, true>(call, start, s) : try_power<float, false>(call, start, s);
+        found = as_measured(s, [&](auto zero, auto masked) { return try_power<decltype(zero), masked>(call, start, s); });
         if (!found) {
             measure_in_double(call, start, s, false);
             s.state &= ~int64_t(kInfinite);
         }
     }
-    if (!found) {
-        if (s.state & kMasked) try_power<double, true>(call, start, s);
-        else try_power<double, false>(call, start, s);
-    }
+    if (!found) as_measured(s, [&](auto zero, auto masked) { return try_power<decltype(zero), masked>(call, start, s); });
     if (leaks && s.value == -kInfinity<double>) s.state |= kInfinite;
 }
 
@@ -219,16 +218,6 @@ void measure_jeffreys(const RowsCall& call, const RowStart& start, RowStatistics
     sum_jeffreys<T, kHasMask>(row, s);
 }
 
-void measure_jeffreys(const RowsCall& call, const RowStart& start, RowStatistics& s) {
-    if (s.state & kDouble) {
-        if (s.state & kMasked) measure_jeffreys<double, true>(call, start, s);
-        else measure_jeffreys<double, false>(call, start, s);
-    } else {
-        if (s.state & kMasked) measure_jeffreys<float, true>(call, start, s);
-        else measure_jeffreys<float, false>(call, start, s);
-    }
-}
-
 template <class T, bool kHasMask>
 bool try_variation(const RowsCall& call, const RowStart& start, RowStatistics& s) {
     const RowPair<T> row(call, start.p, start.q, s.shift, logs_of(call));
@@ -241,13 +230,11 @@ bool try_variation(const RowsCall& call, const RowStart& start, RowStatistics& s
 
 void measure_variation(const RowsCall& call, const RowStart& start, RowStatistics& s) {
     s.state &= ~int64_t(kInfinite);
-    if (!(s.state & kDouble)) {
-        if (s.state & kMasked ? try_variation<float, true>(call, start, s) : try_variation<float, false>(call, start, s)) return;
-        measure_in_double(call, start, s, false);
-        s.state &= ~int64_t(kInfinite);
-    }
-    if (s.state & kMasked) try_variation<double, true>(call, start, s);
-    else try_variation<double, false>(call, start, s);
+    const auto attempt = [&](auto zero, auto masked) { return try_variation<decltype(zero), masked>(call, start, s); };
+    if (as_measured(s, attempt) || (s.state & kDouble)) return;
+    measure_in_double(call, start, s, false);
+    s.state &= ~int64_t(kInfinite);
+    as_measured(s, attempt);
 }
 
 // What follows from the KL of a row that is measured.
@@ -259,7 +246,7 @@ void measure_follower(const RowsCall& call, int64_t row, RowStatistics& s) {
     if (s.state & (kUndefined | kAbsent)) return;
     const RowStart start = start_of(call, row);
     if (is_power(call)) measure_power(call, start, s);
-    else if (is_jeffreys(call)) measure_jeffreys(call, start, s);
+    else if (is_jeffreys(call)) as_measured(s, [&](auto zero, auto masked) { measure_jeffreys<decltype(zero), masked>(call, start, s); });
     else measure_variation(call, start, s);
 }
 
@@ -348,16 +335,6 @@ void write_generalized(const RowsCall& call, int64_t row, const RowStatistics& s
     if (!to_q.wanted()) generalized_gradient_row<T, kHasMask, true, false>(pair, call, T(grad), to_p, to_q);
     else if (!to_p.wanted()) generalized_gradient_row<T, kHasMask, false, true>(pair, call, T(grad), to_p, to_q);
     else generalized_gradient_row<T, kHasMask, true, true>(pair, call, T(grad), to_p, to_q);
-}
-
-void write_generalized(const RowsCall& call, int64_t row, const RowStatistics& s, double grad) {
-    if (s.state & kDouble) {
-        if (s.state & kMasked) write_generalized<double, true>(call, row, s, grad);
-        else write_generalized<double, false>(call, row, s, grad);
-    } else {
-        if (s.state & kMasked) write_generalized<float, true>(call, row, s, grad);
-        else write_generalized<float, false>(call, row, s, grad);
-    }
 }
 
 // Whether the sum of a row is what its view promises, to within its tolerance.
@@ -570,20 +547,14 @@ void backward_row(const RowsCall& call, int64_t row) {
         return;
     }
     if (is_generalized(call)) {
-        write_generalized(call, row, s, grad);
+        as_measured(s, [&](auto zero, auto masked) { write_generalized<decltype(zero), masked>(call, row, s, grad); });
         return;
     }
     if (!call.wide && has_weights(call)) {
         if (write_from_weights(call, row, s, float(grad))) return;
         if (!(s.state & kDouble)) measure_in_double(call, start_of(call, row), s, false);
     }
-    if (s.state & kDouble) {
-        if (s.state & kMasked) write_row<double, true>(call, row, s, grad);
-        else write_row<double, false>(call, row, s, grad);
-    } else {
-        if (s.state & kMasked) write_row<float, true>(call, row, s, grad);
-        else write_row<float, false>(call, row, s, grad);
-    }
+    as_measured(s, [&](auto zero, auto masked) { write_row<decltype(zero), masked>(call, row, s, grad); });
 }
 
 // Both gradients of a cross-entropy in one pass; false where that is not accurate.

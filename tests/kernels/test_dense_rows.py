@@ -150,7 +150,7 @@ def test_bad_values_are_explained_with_and_without_gradient():
 
 
 def rows_of_every_kind(classes):
-    """Far apart, near, equal, with an excluded class, infinite, huge: the forward pass writes some and leaves others."""
+    """Far apart, near, equal, excluded classes, infinite, huge: the forward pass writes some and leaves others."""
     generator = torch.Generator().manual_seed(classes)
     a, b = (torch.randn(24, classes, generator=generator) for _ in range(2))
     b[3:6] = a[3:6] + 1e-3 * b[3:6]

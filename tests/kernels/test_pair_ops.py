@@ -10,7 +10,23 @@ import sys
 
 import pytest
 import torch
-from torch.distributions import Beta, Gamma, Normal
+from torch.distributions import (
+    Bernoulli,
+    Beta,
+    Cauchy,
+    Chi2,
+    Exponential,
+    Gamma,
+    Geometric,
+    Gumbel,
+    HalfNormal,
+    InverseGamma,
+    Laplace,
+    Normal,
+    Pareto,
+    Poisson,
+    Weibull,
+)
 
 from kullback import kernels
 from kullback.pairs.closed import (
@@ -272,3 +288,38 @@ def test_threads_and_blocks_do_not_matter(count):
     finally:
         torch.set_num_threads(before)
     torch.testing.assert_close(results[0], results[1], rtol=0, atol=0)
+
+
+INF = torch.inf
+# Parameters that torch's validation allows although a formula has no value there.
+INFINITE = {
+    "Gumbel": (Gumbel, [(0.0, INF), (INF, 1.0), (-INF, INF)]),
+    "Weibull": (Weibull, [(1.0, INF), (INF, 1.0), (INF, INF)]),
+    "Gamma": (Gamma, [(INF, 1.0), (1.0, INF), (INF, INF)]),
+    "InverseGamma": (InverseGamma, [(INF, 1.0), (1.0, INF)]),
+    "Chi2": (Chi2, [(INF,)]),
+    "Poisson": (Poisson, [(INF,)]),
+    "Normal": (Normal, [(0.0, INF), (INF, 1.0)]),
+    "Laplace": (Laplace, [(0.0, INF), (INF, 1.0)]),
+    "Cauchy": (Cauchy, [(0.0, INF), (INF, 1.0)]),
+    "Exponential": (Exponential, [(INF,)]),
+    "HalfNormal": (HalfNormal, [(INF,)]),
+    "Pareto": (Pareto, [(1.0, INF), (INF, 1.0)]),
+    "Beta": (Beta, [(INF, 1.0), (INF, INF)]),
+    "Bernoulli": (lambda logits: Bernoulli(logits=logits), [(INF,), (-INF,)]),
+    "Geometric": (lambda logits: Geometric(logits=logits), [(INF,), (-INF,)]),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("family", INFINITE)
+def test_equal_infinite_parameters(family, dtype):
+    make, rows = INFINITE[family]
+    columns = [torch.tensor(column, dtype=dtype) for column in zip(*rows, strict=True)]
+    own, other = ([c.clone().requires_grad_() for c in columns] for _ in range(2))
+    with torch.no_grad():
+        assert torch.equal(kl_divergence(make(*own), make(*other)), torch.zeros(len(rows), dtype=dtype))
+    value = kl_divergence(make(*own), make(*other))
+    assert torch.equal(value, torch.zeros_like(value))
+    for gradient in torch.autograd.grad(value, [*own, *other], torch.full_like(value, 2.0)):
+        assert torch.equal(gradient, torch.zeros_like(gradient))

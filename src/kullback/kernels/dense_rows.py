@@ -52,8 +52,8 @@ def _address(entry: Any) -> int:
 class _NativeDenseRows(torch.autograd.Function):
     """A recorded call; the reference does what is not a first derivative.
 
-    Where the exponentials of a row stay in the cache until its sums are known (up to 4,096 classes of float32 logits), the
-    forward pass writes the gradients too, and the backward pass multiplies them by the incoming gradient.
+    Where the exponentials of a row stay in the cache until its sums are known (up to 4,096 classes of float32 logits),
+    the forward pass writes the gradients too, and the backward pass multiplies them by the incoming gradient.
     """
 
     check: ClassVar[Check]
