@@ -28,7 +28,8 @@ def kl_normal_normal(p: Normal, q: Normal) -> Tensor:
 def scale_term(scale_p: Tensor, scale_q: Tensor) -> Tensor:
     """½φ(2·log(σ_p/σ_q)) = ½w² + [w − log(1+w)] with w = σ_p/σ_q − 1; neither part is negative."""
     wider = (scale_p - scale_q) / scale_q
-    return wider * wider / 2 + kl_div(scale_q, scale_p) / scale_q
+    # The size of σ_q, so that a negative one, which torch accepts without validation, gives infinity and not 0.
+    return wider * wider / 2 + kl_div(scale_q, scale_p) / scale_q.abs()
 
 
 def _normal_normal(loc_p: Tensor, scale_p: Tensor, loc_q: Tensor, scale_q: Tensor) -> Tensor:
