@@ -13,7 +13,7 @@ from torch.distributions import Distribution
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)
 
-# Workers and the processes that tests start keep what they have compiled: each would compile torch anew for two seconds.
+# Workers and processes of tests keep what they have compiled: without it each spends two seconds on compiling torch.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # The same examples in every run: a check that is green for one clone is green for the next.

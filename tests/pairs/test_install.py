@@ -49,23 +49,10 @@ def test_subclasses_follow():
     assert torch.distributions.kl_divergence(Mine(0.0, 1.0), d.Normal(2e-4, 1.0)) > 0
 
 
-@pytest.mark.usefixtures("installed")
-def test_twice_is_once():
-    kullback.install_into_torch()
-
-
 def test_uninstalling_without_installing_changes_nothing():
     before = dict(torch_kl._KL_REGISTRY)
     kullback.uninstall_from_torch()
     assert before == torch_kl._KL_REGISTRY
-
-
-@pytest.mark.usefixtures("installed")
-def test_a_mixture_of_vectors_says_what_to_do():
-    parts = d.Independent(d.Normal(torch.zeros(2, 3), 1.0), 1)
-    p = d.MixtureSameFamily(d.Categorical(torch.ones(2)), parts)
-    with pytest.raises(NotImplementedError, match="kl_with_error"):
-        torch.distributions.kl_divergence(p, p)
 
 
 @pytest.mark.usefixtures("installed")

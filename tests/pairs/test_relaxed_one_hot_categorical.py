@@ -28,20 +28,7 @@ def d(x):
     return torch.tensor(x, dtype=torch.float64)
 
 
-@pytest.mark.parametrize(("a", "b"), [(0.2, 1.3), (3.0, -100.0), (0.5, 0.5)])
-def test_two_classes_are_a_relaxed_bernoulli(a, b):
-    leaves = [d(x).requires_grad_() for x in (0.5, a, 0.5, b)]
-    value = kl_divergence(
-        RelaxedOneHotCategorical(leaves[0], logits=torch.stack([leaves[1], d(0.0)])),
-        RelaxedOneHotCategorical(leaves[2], logits=torch.stack([leaves[3], d(0.0)])),
-    )
-    truth = kl_divergence(RelaxedBernoulli(leaves[0], logits=leaves[1]), RelaxedBernoulli(leaves[2], logits=leaves[3]))
-    torch.testing.assert_close(value, truth, rtol=1e-13, atol=1e-16)
-    got, want = (torch.autograd.grad(v, leaves) for v in (value, truth))
-    torch.testing.assert_close(got, want, rtol=1e-10, atol=1e-13)
-
-
-@pytest.mark.parametrize("c", [1e-2, 0.3, 0.97, 1 + 1e-6, 1.04, 1.06, 3.0, 40.0])
+@pytest.mark.parametrize("c", [1e-2, 0.3, 0.97, 1.0, 1 + 1e-6, 1.04, 1.06, 3.0, 40.0])
 @pytest.mark.parametrize("b", [0.75, 0.75 - 1e-6, 40.0])
 @pytest.mark.sample(3)
 def test_two_classes_at_different_temperatures(c, b):

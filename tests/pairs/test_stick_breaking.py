@@ -1,4 +1,4 @@
-"""KL(Dirichlet ‖ LogisticNormal) and back."""
+"""KL(Dirichlet ‖ LogisticNormal) and back, and of two LogisticNormals."""
 
 import math
 
@@ -50,3 +50,13 @@ def test_the_integral_batches_and_differentiates() -> None:
     assert torch.autograd.gradcheck(of_first, (loc.detach()[0].clone().requires_grad_(),), rtol=1e-5)  # noqa: F405
     value.sum().backward()
     assert concentration.grad.isfinite().all()
+
+
+def test_of_two_logistic_normals_is_the_divergence_of_the_normals() -> None:
+    loc = t([[0.5, -1.0], [2.0, 1e3]])
+    scale = t([1.5, 1e-3])
+    p, q = LogisticNormal(loc, scale), LogisticNormal(loc * (1 + 1e-9), scale * (1 - 1e-9))
+    want = kl_divergence(Normal(loc, scale), Normal(loc * (1 + 1e-9), scale * (1 - 1e-9))).sum(-1)  # noqa: F405
+    torch.testing.assert_close(kl_divergence(p, q), want, rtol=1e-14, atol=0)  # noqa: F405
+    assert kl_method(p, q) == "closed form"  # noqa: F405
+    assert kl_divergence(p, p).tolist() == [0.0, 0.0]  # noqa: F405

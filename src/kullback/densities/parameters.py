@@ -15,6 +15,7 @@ from torch.distributions import Distribution
 
 from kullback._core.numbers import as_tensor
 from kullback.densities.point import softplus
+from kullback.kernels.levels import is_traced
 
 
 def working(tensor: Tensor) -> Tensor:
@@ -39,7 +40,7 @@ def gives_logits(distribution: Distribution) -> bool:
 
     torch caches the other parametrisation on first use, so both may be present; what is stored before the shape of the
     batch was given. Only `expand` stores both of them there. Probabilities derived from logits are exactly what torch's
-    own map gives; probabilities that are not were the ones given, since the way from probabilities to logits clamps
+    own map gives; probabilities that are not were the ones given, since the map from probabilities to logits clamps
     and rounds.
     """
     inner = getattr(distribution, "_categorical", getattr(distribution, "base_dist", distribution))
@@ -55,8 +56,14 @@ def gives_logits(distribution: Distribution) -> bool:
     if given is not None:
         # `expand` makes views of both; they share their base with the given one.
         logits = present["logits"]
-        return given is logits or (given._base is not None and given._base is logits._base)
+        by_logits = given is logits or (given._base is not None and given._base is logits._base)
+        return by_logits and (is_traced() or not _has_clamped_zeros(present["probs"], logits))
     return bool(torch.equal(torch.sigmoid(present["logits"]), present["probs"]))
+
+
+def _has_clamped_zeros(probs: Tensor, logits: Tensor) -> bool:
+    """Whether a probability is 0 whose logit is the log(eps) that torch makes of it: `expand` may go on with that."""
+    return bool(((probs == 0) & (logits > math.log(torch.finfo(logits.dtype).eps) - 1)).any())
 
 
 def log_outcomes(distribution: Distribution) -> tuple[Tensor, Tensor]:

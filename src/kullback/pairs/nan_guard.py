@@ -107,7 +107,9 @@ def _without_gradient_at(elements: Tensor, formula: Formula, p: Distribution, q:
     """
     shape = joint_shape(p.batch_shape, q.batch_shape)
     try:
-        p, q = (_detached(side.expand(shape), elements.expand(shape)) for side in (p, q))
+        # What torch expands may lose a class of probability 0: a OneHotCategorical goes on with its logits.
+        sides = (side if side.batch_shape == shape else side.expand(shape) for side in (p, q))
+        p, q = (_detached(side, elements.expand(shape)) for side in sides)
     except NotImplementedError:  # a class that cannot be expanded
         return None
     return formula(p, q)
