@@ -44,6 +44,22 @@ TYPE_ERRORS = {
 TYPE_ERRORS |= {
     "entropy of a bare tensor": (lambda: kb.entropy(X), "entropy(Logits(x)) for raw"),
     "a unit by its name": (lambda: kb.kl(GOOD, GOOD, base="bits"), "base=2"),
+    "a class": (lambda: kb.js(torch.distributions.Normal, GOOD), "Normal(...) with its parameters"),
+    "labels": (lambda: kb.cross_entropy(GOOD, torch.tensor([0, 1])), "cross_entropy(logits, labels)"),
+    "distributions pair by pair": (
+        lambda: kb.pairwise_kl(torch.distributions.Categorical(X), GOOD),
+        "Logits(P.logits) for a Categorical",
+    ),
+    "a list as mask": (lambda: kb.kl(GOOD, GOOD, mask=[True, False]), "mask=torch.as_tensor(mask)"),
+    "an estimate of a list": (lambda: kb.estimate_kl([0.1, 0.2], [0.3]), "Samples(torch.as_tensor(x))"),
+    "an estimate with samples on the right": (
+        lambda: kb.estimate_kl(torch.distributions.Normal(0.0, 1.0), kb.Samples(X)),
+        "p is a Normal, q is a Samples",
+    ),
+    "classes to check": (
+        lambda: kb.testing.check_pair(torch.distributions.Normal, torch.distributions.Normal),
+        "check_pair(Normal(0., 1.), Normal(1., 2.))",
+    ),
     "a number": (lambda: kb.kl(torch.distributions.Normal(0.0, 1.0), 3.0), "the float 3.0"),
     "complex logits": (lambda: kb.Logits(torch.ones(2, dtype=torch.complex64)), "Logits(x.real)"),
     "a model's output": (lambda: kb.kl(Output(), GOOD), "Logits(p.logits)"),
@@ -99,6 +115,11 @@ VALUE_ERRORS = {
     "base 1": (lambda: kb.kl(GOOD, GOOD, base=1), "2 for bits"),
     "base 0": (lambda: kb.kl(GOOD, GOOD, base=0), "2 for bits"),
     "validate": (lambda: kb.kl(GOOD, GOOD, validate="later"), "'async' or 'sync'"),
+    "a mask elsewhere": (
+        lambda: kb.kl(GOOD, GOOD, mask=torch.ones(2, dtype=torch.bool, device="meta")),
+        "mask=mask.to(device)",
+    ),
+    "no method": (lambda: kb.estimate_kl(kb.Samples(X[0]), kb.Samples(X[1]), method=None), "method='none'"),
     "how": (lambda: kb.align(GOOD, GOOD, how="wrap"), "'pad' or 'truncate'"),
 }
 SHAPE_ERRORS = {

@@ -65,7 +65,9 @@ def check_mask(mask: Tensor | None, batch: torch.Size) -> None:
                 "A mask is boolean: True keeps a row, False leaves it out.",
                 got=f"a tensor of {mask.dtype}" if isinstance(mask, Tensor) else type(mask).__name__,
                 expected=f"a bool tensor of shape {tuple(batch)}",
-                instead="mask=mask.bool() for zeros and ones; numbers that weigh rows are weight=",
+                instead="mask=mask.bool() for zeros and ones; numbers that weigh rows are weight="
+                if isinstance(mask, Tensor)
+                else "mask=torch.as_tensor(mask)",
             )
         )
     _check_rows("mask", mask, batch)
@@ -81,7 +83,7 @@ def check_weight(weight: Tensor | float | None, batch: torch.Size) -> None:
                 "A weight is a number per row.",
                 got=f"a tensor of {weight.dtype}" if isinstance(weight, Tensor) else type(weight).__name__,
                 expected=f"a real tensor of shape {tuple(batch)}",
-                instead="mask= for booleans",
+                instead="mask= for booleans" if isinstance(weight, Tensor) else "weight=torch.as_tensor(weight)",
             )
         )
     _check_rows("weight", weight, batch)

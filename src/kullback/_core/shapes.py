@@ -38,6 +38,17 @@ def written_shape(tensor: Tensor) -> str:
     return "with rows of several lengths (nested)" if tensor.is_nested else f"of shape {tuple(tensor.shape)}"
 
 
+def described(given: object) -> str:
+    """What an error says of an argument: a number or a text with its value, a tensor with its shape, else the class."""
+    if isinstance(given, bool | int | float | complex | str):
+        return f"the {type(given).__name__} {given!r}"
+    if isinstance(given, type):
+        return f"the class {given.__name__}, not an object of it"
+    if given is None:
+        return "None"
+    return f"a {type(given).__name__}" + (f" {written_shape(given)}" if isinstance(given, Tensor) else "")
+
+
 def classes_last(tensor: Tensor, dim: int, name: str) -> Tensor:
     """A view of a tensor whose last dimension holds the classes."""
     if tensor.dim() == 0:

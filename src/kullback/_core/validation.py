@@ -175,7 +175,10 @@ def _not_numbers(row_statistic: Tensor) -> _Check:
 def _infinite(row_statistic: Tensor) -> _Check:
     def explain(row: Tensor, name: str) -> str:
         return explain_problem(
-            f"{name} holds +inf.", got=_show(row, row == torch.inf), expected="finite numbers, or -inf logits"
+            f"{name} holds +inf.",
+            got=_show(row, row == torch.inf),
+            expected="numbers below +inf",
+            instead="mask= leaves rows out; check what overflowed",
         )
 
     return _Check(row_statistic == torch.inf, explain)
@@ -230,7 +233,7 @@ def _explain_sum(row: Tensor, name: str) -> str:
         hint = "these look rounded to a lower precision than their dtype"
         line = "Probs(x / x.sum(-1, keepdim=True)), or Probs of the tensor before it was converted"
     else:
-        hint = "is the class dimension dim=, or are these scores?"
+        hint = "another dimension may hold the classes, or these are scores"
         line = "Probs(x, dim=...) for another dimension, Counts(x) to divide by the sum, Logits(x) for scores"
     return explain_problem(
         f"{name} does not sum to 1; {hint}.",

@@ -208,7 +208,8 @@ class _Parser:
         self.count()
         if token.text in _CONSTANTS:
             return _CONSTANTS[token.text]
-        example = f"{token.text}(0, 1)" if token.text[:1].isupper() else "Normal(0, 1)"
+        is_class = token.text[:1].isupper() and token.text not in ("True", "False", "None")
+        example = f"{token.text}(0, 1)" if is_class else "Normal(0, 1)"
         refuse(self.text, f"{token.text!r} is no number and has no parameters in parentheses", f'"{example}"')
 
     def add(self, left: Value, right: Value, sign: _Token) -> Value:

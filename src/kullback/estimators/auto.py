@@ -10,7 +10,7 @@ import torch
 from torch.distributions import Distribution
 
 from kullback._core.errors import InputTypeError, InputValueError, explain_problem
-from kullback._core.shapes import written_shape
+from kullback._core.shapes import described, written_shape
 from kullback.estimators.chunks import is_chunked, over_chunks
 from kullback.estimators.counts import Table, counts_against_density, counts_kl, counts_of_draws, table_of
 from kullback.estimators.estimate import Estimate
@@ -19,7 +19,7 @@ from kullback.estimators.monte_carlo import estimate_by_draws
 from kullback.estimators.nearest_neighbours import neighbours_against_density, neighbours_between_samples
 from kullback.estimators.ratio import ratio_between_samples
 from kullback.pairs import kl_method, kl_with_error
-from kullback.tensors.views import Counts, Samples
+from kullback.tensors.views import Counts, Samples, View
 
 # Not any iterable of chunks: a type checker takes a Tensor for one.
 Comparable: TypeAlias = (
@@ -83,7 +83,7 @@ def estimate_kl(
         raise InputValueError(
             explain_problem("confidence is a share.", got=f"confidence={confidence!r}", expected="between 0 and 1")
         )
-    name = method.lower().replace(" ", "-").replace("_", "-").replace("neighbors", "neighbours")
+    name = str(method).lower().replace(" ", "-").replace("_", "-").replace("neighbors", "neighbours")
     common: dict[str, Any] = {"confidence": float(confidence), "generator": generator}
     if isinstance(p, Distribution) and isinstance(q, Distribution):
         return _of_distributions(p, q, name, common, options)
@@ -192,9 +192,12 @@ def _explain_types(p: object, q: object) -> str:
             expected="Samples, Counts or a Distribution",
             instead="estimate_kl(Samples(x), Samples(y)) for draws, Counts for counts per category",
         )
+    are_views = isinstance(p, View) and isinstance(q, View)
     return explain_problem(
         "estimate_kl() has no estimator for this pair.",
-        got=f"{type(p).__name__} and {type(q).__name__}",
+        got=f"p is {described(p)}, q is {described(q)}",
         expected="two Samples, two Counts, two Distributions, or Samples or Counts and then a Distribution",
-        instead="kl(p, q) for Logits, LogProbs and Probs: their divergence is exact",
+        instead="kl(p, q): the divergence of Logits, LogProbs and Probs is exact"
+        if are_views
+        else "Samples(torch.as_tensor(x)) for draws, Counts(torch.as_tensor(x)) for counts per category",
     )

@@ -40,6 +40,7 @@ def over_chunks(
                     "Chunks come in pairs of one kind.",
                     got=f"{type(first).__name__} and {type(second).__name__} at place {len(found)}",
                     expected="as many chunks on both sides, all Samples or all Counts",
+                    instead="Samples(torch.as_tensor(x)) for a list or an array of draws",
                 )
             )
     if total is not None:

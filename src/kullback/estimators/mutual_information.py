@@ -66,12 +66,13 @@ def estimate_mutual_information(
                 expected="the same number of rows",
             )
         )
-    if method not in _METHODS or not 0 < confidence < 1 or isinstance(k, bool) or not 1 <= k < len(first):
+    if method not in _METHODS or not 0 < confidence < 1 or type(k) is not int or not 1 <= k < len(first):
         raise InputValueError(
             explain_problem(
                 "An argument is out of range.",
                 got=f"method={method!r}, confidence={confidence!r}, k={k!r}",
-                expected=f"method {', '.join(_METHODS)}; confidence between 0 and 1; k from 1 to {len(first) - 1}",
+                expected=f"method {', '.join(_METHODS)}; confidence between 0 and 1; "
+                f"k from 1 to {len(first) - 1}, less than the {len(first)} draws",
             )
         )
     first, second = (part[:, (part != part[0]).any(0)] for part in (first, second))

@@ -20,7 +20,7 @@ from kullback._core.errors import (
     ShapeError,
     explain_problem,
 )
-from kullback._core.shapes import joint_shape, written_shape
+from kullback._core.shapes import described, joint_shape
 from kullback.kernels.levels import is_traced
 from kullback.pairs.registry import Rule, rules, where_defined
 
@@ -36,7 +36,7 @@ def check_pair(p: Distribution, q: Distribution) -> torch.Size:
             raise InputTypeError(
                 explain_problem(
                     f"kl_divergence() compares two torch.distributions objects; {name} is not one.",
-                    got=f"{name} is {_describe_argument(given)}",
+                    got=f"{name} is {described(given)}",
                     expected="a Distribution",
                     instead="kl(Logits(a), Logits(b)) for tensors, kl_divergence(Normal(0, 1), Normal(1, 2)) here",
                 )
@@ -106,16 +106,6 @@ def _reach_same_event(p: Distribution, q: Distribution) -> str:
         shape = tuple(larger.event_shape)
         return f"Independent({name}.expand({shape}), {dims}) if {name} describes each of the {shape} coordinates"
     return "distributions over vectors of the same length"
-
-
-def _describe_argument(given: object) -> str:
-    """What came instead of a distribution: a number with its value, a tensor with its shape, else the class."""
-    if isinstance(given, bool | int | float | complex | str):
-        return f"the {type(given).__name__} {given!r}"
-    if isinstance(given, type):
-        return f"the class {given.__name__}, not an object of it"
-    shape = f" {written_shape(given)}" if isinstance(given, Tensor) else ""
-    return f"a {type(given).__name__}{shape}"
 
 
 def _written(distribution: Distribution) -> str:

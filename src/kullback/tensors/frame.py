@@ -13,7 +13,7 @@ from torch import Tensor
 
 from kullback._core.errors import InputTypeError, InputValueError, explain_problem
 from kullback._core.reduction import check_base, check_mask, check_reduction, check_weight, reduce_rows
-from kullback._core.shapes import batch_shape, check_class_counts, classes_last, written_shape
+from kullback._core.shapes import batch_shape, check_class_counts, classes_last, described, written_shape
 from kullback._core.validation import Validate, check_row_weights, check_rows, check_validate, sum_tolerance
 from kullback.kernels import native_rows
 from kullback.kernels.dense_rows import connect
@@ -55,11 +55,11 @@ def divergence(name: str, op: RowOp, views: dict[str, Any], options: Options, *p
     tensors = [classes_last(view.tensor, view.dim, argument) for argument, view in checked.items()]
     if len(tensors) == 2:
         check_class_counts(tensors[0], tensors[1])
-    check_devices(tensors)
     batch = batch_shape(*tensors)
     check_reduction(options.reduction)
     check_base(options.base)
     check_mask(options.mask, batch)
+    check_devices(tensors if options.mask is None else [*tensors, options.mask])
     check_weight(options.weight, batch)
     check_validate(options.validate)
     check: Callable[[], None] | None = None
@@ -120,6 +120,8 @@ def _check_pair(p: View, q: View, validate: Validate) -> None:
     _check_values({"p": p, "q": q}, (p.tensor, q.tensor), Options(validate=validate))
 
 
+# The functions of rows that have no meaning for distributions.
+_OF_VIEWS_ONLY = ("generalized_kl", "pairwise_kl", "align")
 _dense_rows = connect(_check_pair)
 
 
@@ -137,7 +139,15 @@ def check_view(name: str, argument: str, view: object) -> View:
 
 def _refuse_kind(name: str, argument: str, view: object) -> NoReturn:
     example = f"{name}(Logits(x))" if name == "entropy" else f"{name}(Logits(a), Logits(b))"
+    takes_distributions = name not in _OF_VIEWS_ONLY
     if isinstance(view, Tensor):
+        if not (view.is_floating_point() or view.is_complex()):
+            _refuse(
+                f"{name}() takes distributions over classes; integers are usually class indices.",
+                f"{argument} is a Tensor {written_shape(view)} of {view.dtype}",
+                "Logits(x), LogProbs(x), Probs(x) or Counts(x)",
+                "torch.nn.functional.cross_entropy(logits, labels) for class indices, Counts(x) for counts",
+            )
         _refuse(
             f"{name}() cannot tell logits from probabilities in a bare tensor.",
             f"{argument} is a Tensor {written_shape(view)}",
@@ -150,6 +160,13 @@ def _refuse_kind(name: str, argument: str, view: object) -> NoReturn:
             f"{argument} is {view!r}",
             "Logits, LogProbs, Probs or Counts",
             "estimate_kl(Samples(x), Samples(y)), or Counts(torch.bincount(x, minlength=K)) for draws of class indices",
+        )
+    if isinstance(view, torch.distributions.Distribution) and not takes_distributions:
+        _refuse(
+            f"{name}() takes views of tensors, not distributions.",
+            f"{argument} is a {type(view).__name__}",
+            "Logits(x), LogProbs(x), Probs(x) or Counts(x)",
+            f"Logits({argument}.logits) for a Categorical, kl(p, q) for other distributions",
         )
     if isinstance(view, torch.distributions.Distribution):
         _refuse(
@@ -166,18 +183,17 @@ def _refuse_kind(name: str, argument: str, view: object) -> NoReturn:
             "Logits(x) of a torch.Tensor",
             f"Logits({argument}.logits)",
         )
+    instead = "Probs(torch.as_tensor(x)) for a list or an array of probabilities"
+    if isinstance(view, type):
+        instead = f"{view.__name__}(...) with its parameters"
+    elif isinstance(view, (int, float)):
+        instead = "Probs(torch.tensor([1 - x, x])) for the probability of one of two classes"
     _refuse(
         f"{name}() does not know what this is.",
-        f"{argument} is {_shown(view)}",
-        "Logits(x), LogProbs(x), Probs(x) or Counts(x) of a torch.Tensor",
-        "Probs(torch.as_tensor(x)) for a list or an array of probabilities",
+        f"{argument} is {described(view)}",
+        f"Logits(x), LogProbs(x), Probs(x) or Counts(x) of a torch.Tensor{', or a Distribution' * takes_distributions}",
+        instead,
     )
-
-
-def _shown(given: object) -> str:
-    """What came: a number or a text with its value, else its class."""
-    kind = type(given).__name__
-    return f"the {kind} {given!r}" if isinstance(given, bool | int | float | complex | str) else f"a {kind}"
 
 
 def values_hidden() -> bool:
@@ -190,14 +206,14 @@ def _refuse(problem: str, got: str, expected: str, instead: str) -> NoReturn:
 
 
 def check_devices(tensors: Sequence[Tensor]) -> None:
-    """Refuse tensors on different devices."""
+    """Refuse tensors, or tensors and their mask, on different devices."""
     if any(t.device != tensors[0].device for t in tensors):
         devices = {str(t.device) for t in tensors}
         raise InputValueError(
             explain_problem(
-                "p and q are on different devices.",
+                "The tensors are on different devices.",
                 got=" and ".join(sorted(devices)),
                 expected="one device",
-                instead="q = q.to(p.device) before wrapping",
+                instead="Logits(x.to(device)), mask=mask.to(device)",
             )
         )

@@ -76,7 +76,7 @@ def check_pair(
     """
     if isinstance(p, Distribution) and isinstance(q, Distribution):
         subject = _from_objects(p, q)
-    elif callable(p) and not isinstance(q, Distribution):
+    elif callable(p) and not isinstance(q, Distribution | type):
         subject = _from_examples(p, q)
     else:
         raise InputTypeError(
