@@ -113,7 +113,6 @@ MeasureSums sum_measures(const RowPair<T>& row, const RowStatistics& s) {
         for (int64_t i = 0; i < padded;) {
             V sum_forward{}, sum_reverse{}, sum_shannon{}, sum_variation{}, sum_growth{}, sum_p_smaller{};
             for (const int64_t end = i + kPart < padded ? i + kPart : padded; i < end; i += kGroup<T>) {
-                prefetch_group(a + i + kAhead<T> / 4), prefetch_group(b + i + kAhead<T> / 4);
                 V p[4], v[4], largest{};
 #pragma GCC unroll 4
                 for (int j = 0; j < 4; ++j) {

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from kullback import Counts, Logits, LogProbs, Probs
-from kullback.comparison.measures import MEASURES, measure_rows, temperature_slopes
+from kullback.comparison.measures import MEASURES, measure_rows, one_row, temperature_slopes, top_terms
 from kullback.kernels import native_rows
 
 
@@ -115,3 +115,23 @@ def test_temperature_slopes_of_extreme_rows_are_finite_and_silent():
         slopes = temperature_slopes(Logits(p), Logits(q))
     assert slopes.isfinite().all()
     assert (slopes[:, 2] == 0).all()
+
+
+@pytest.mark.parametrize("classes", [50, 70_000])
+@pytest.mark.parametrize("noise", [1e-6, 1e-2, 0.3, 60.0])
+def test_the_largest_terms_of_a_row_are_found(classes, noise):
+    generator = torch.Generator().manual_seed(classes)
+    a = 3 * torch.randn(1, classes, generator=generator)
+    b = a + noise * torch.randn(1, classes, generator=generator)
+    b[0, 3], b[0, 7] = b[0, 3] - 30 * noise, b[0, 7] + 300 * noise
+    for p, q in ((a, b), (b, a), (a.bfloat16(), b.bfloat16()), (a.masked_fill(a > 2, -math.inf), b)):
+        measured = measure_rows(Logits(p), Logits(q), MEASURES, 1, labelled=True)
+        terms = top_terms(one_row(Logits(p), Logits(q), measured, 0), 8)
+        log_p, log_q = log_softmax(p)[0], log_softmax(q)[0]
+        with np.errstate(invalid="ignore"):
+            parts = np.where(log_p > -np.inf, np.exp(log_p) * (log_p - log_q), 0) - np.exp(log_p) + np.exp(log_q)
+        largest = np.argsort(-parts, kind="stable")[:8]
+        np.testing.assert_allclose([term.contribution for term in terms], parts[largest].astype(float), rtol=2e-5)
+        shown = [i for i, term in enumerate(terms) if term.contribution > 0]
+        expected = np.exp(log_p[largest[shown]]).astype(float)
+        np.testing.assert_allclose([terms[i].p for i in shown], expected, rtol=1e-5)

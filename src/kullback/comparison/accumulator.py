@@ -169,14 +169,12 @@ class KLAccumulator:
         self.infinite_rows = sorted([*self.infinite_rows, *infinite])[:_MAX_LISTED]
         for at in self.worst.candidates(found["kl"], numbers):
             self.worst.add(float(found["kl"][at]), int(numbers[at]), (), of_rows.one_row(p, q, measured, at))
-        sampled = np.flatnonzero(numbers % self.temperature_every == 0) if self.temperature_every else ()
-        if len(sampled):
-            part = [v.with_tensor(v.tensor[torch.as_tensor(sampled)]) for v in (p, q)]
-            self.slope_rows += len(sampled)
-            slopes = of_rows.temperature_slopes(part[0], part[1]).numpy()
-            nodes = np.repeat(np.arange(len(slopes)), len(sampled))
+        every = self.temperature_every
+        for at in np.flatnonzero(numbers % every == 0).tolist() if every else ():
+            slopes = of_rows.temperature_slopes(*(v.with_tensor(v.tensor[at : at + 1]) for v in (p, q))).numpy()[:, 0]
+            self.slope_rows += 1
             for totals, added in ((self.slopes, slopes), (self.slope_squares, slopes * slopes)):
-                for node, total in exact_sums(added.ravel(), nodes).items():
+                for node, total in exact_sums(added, np.arange(len(added))).items():
                     totals[node] += total
 
     def _add_labels(self, p: View, q: View, labels: Tensor, measured: of_rows.Measured, blocks: np.ndarray) -> None:

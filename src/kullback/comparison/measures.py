@@ -235,10 +235,10 @@ def top_terms(row: OneRow, number: int) -> list[Term]:
     candidates = []
     for start in range(0, p.tensor.shape[-1], _CANDIDATE_CLASSES):
         a, b = (log_weights(view, view.tensor[0, start : start + _CANDIDATE_CLASSES], dtype) for view in (p, q))
-        p_values, q_values = (a - log_sums[0]).exp_(), (b - log_sums[1]).exp_()
-        v = (b - a).sub_(log_sums[1] - log_sums[0]).nan_to_num_(nan=0.0, posinf=1.0, neginf=-1e30)
-        # Where v = log q/p > 1, a term lies between q - 2p and q.
-        rough = expm1mx(v.clamp_(max=1.0)).mul_(p_values).add_(q_values.sub_(p_values, alpha=math.e).clamp_(min=0.0))
+        v = (b - a).sub_(log_sums[1] - log_sums[0]).nan_to_num_(nan=0.0, posinf=math.inf, neginf=-math.inf)
+        # Where p is smaller than e^-85, that stands in for it, so that p φ(v) is q and nothing overflows.
+        v = torch.minimum(v, b + (85.0 - log_sums[1]))
+        rough = expm1mx(v).mul_((a - log_sums[0]).clamp_(min=-85.0).exp_())
         candidates.append(_largest(rough, min(4 * number, len(rough))) + start)
     near = torch.cat(candidates)
     log_p, log_q = (
