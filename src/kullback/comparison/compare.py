@@ -32,7 +32,7 @@ KINDS: dict[str, Callable[[Tensor], View]] = {
     "probs": Probs,
     "counts": Counts,
 }
-_CHUNK_BYTES = 1 << 25
+_CHUNK_BYTES = 1 << 26
 # The temperature takes many passes over a row, so it looks at one row in so many, and at 4 to 64 rows in all.
 _TEMPERATURE_SHARE, _MIN_TEMPERATURE_ROWS, _MAX_TEMPERATURE_ROWS = 512, 4, 64
 _MAX_BLOCK_ROWS = 512
