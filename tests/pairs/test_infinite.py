@@ -11,12 +11,21 @@ from torch import distributions as d
 import kullback
 from kullback.divergences.kl import integral as kl_by_integral
 from kullback.pairs import kl_divergence, kl_method, kl_with_error
-from kullback.pairs.integrals import INFINITE_PAIRS
 from kullback.pairs.parameters import tensors_of
 from kullback.pairs.table import examples
 
+# A power tail has no moment generating function, and may have no mean or variance; E 1/x is infinite where
+# the density at 0 is not 0.
+BY_TAILS = [
+    *itertools.product([d.Cauchy], [d.Gumbel, d.Laplace, d.Normal]),
+    *itertools.product([d.HalfCauchy], [d.Exponential, d.Gamma, d.Gumbel, d.HalfNormal, d.InverseGamma]),
+    *itertools.product([d.HalfCauchy], [d.Laplace, d.Normal]),
+    *itertools.product([d.Exponential, d.HalfNormal], [d.InverseGamma]),
+    (d.StudentT, d.Gumbel),
+]
 
-@pytest.mark.parametrize(("p", "q"), INFINITE_PAIRS, ids=lambda family: family.__name__)
+
+@pytest.mark.parametrize(("p", "q"), BY_TAILS, ids=lambda family: family.__name__)
 def test_infinite_with_zero_gradient_as_the_tails_say(p: type, q: type) -> None:
     one, other = examples()[p], examples()[q]
     assert kl_method(one, other) == "infinite"

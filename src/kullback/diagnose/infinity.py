@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.distributions import Distribution, VonMises
 from torch.distributions.constraints import Constraint
 
-from kullback.pairs import support
+from kullback.pairs.univariate import contained
 
 _DRAWS = 1024
 _CONCENTRATED = 1e100
@@ -26,7 +26,7 @@ def reasons(p: Distribution, q: Distribution, infinite: Tensor, names: tuple[str
     if not bool(infinite.any()):
         return []
     a, b = names
-    outside = ~torch.as_tensor(support.contained(p, q))
+    outside = ~torch.as_tensor(contained(p, q))
     example, impossible = _impossible(p, q, infinite)
     # Tails of counts are never too heavy for other counts, and angles have none.
     tailless = isinstance(p, VonMises) or bool(getattr(_support(p), "is_discrete", False))

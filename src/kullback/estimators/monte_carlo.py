@@ -26,7 +26,7 @@ from kullback.estimators.pareto import effective_size, pareto_k
 from kullback.estimators.transport import transport, uniforms_needed
 from kullback.pairs import kl_with_error
 from kullback.pairs.checks import check_pair
-from kullback.pairs.support import contained
+from kullback.pairs.univariate import contained
 
 _SCRAMBLINGS = 16
 _DEFAULT_DRAWS = 1 << 14

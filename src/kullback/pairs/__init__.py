@@ -7,12 +7,10 @@ from kullback.pairs import (  # noqa: F401
     dirichlet,
     exponential_family,
     gaussian,
-    integrals,
-    lkj_cholesky,
     registry,
     relaxed_one_hot_categorical,
-    stick_breaking,
     structure,
+    univariate,
     wishart,
 )
 from kullback.pairs.dispatch import KLResult, kl_divergence, kl_method, kl_with_error
@@ -35,8 +33,9 @@ __all__ = [
 
 # A known family may have a closed form, so that it comes before the integrals.
 registry.fallbacks[:] = [
+    exponential_family.rule_for,
     as_known_family.rule_for,
-    integrals.rule_for,
+    univariate.rule_for,
     registry.torch_structure,
     mixture_bounds.rule_for,
 ]

@@ -16,9 +16,9 @@ from torch.distributions import Distribution, Independent, MultivariateNormal, T
 from torch.distributions.transforms import AffineTransform, ExpTransform, IndependentTransform, Transform
 
 from kullback.densities.canonical_transforms import flat_transforms
+from kullback.densities.parameters import number, read
 from kullback.kernels.levels import known_true
 from kullback.pairs.gaussian.relative_factor import lower_factor
-from kullback.pairs.parameters import number, read
 from kullback.pairs.registry import Reduced, Rule
 
 
@@ -151,5 +151,4 @@ def rule_for(p: Distribution, q: Distribution) -> Rule | None:
         kl_as_known_families,
         "structure",
         "KL of the distributions that the transforms amount to",
-        decides_support=True,
     )

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from weakref import WeakSet
 
@@ -110,11 +111,10 @@ def _reach_same_event(p: Distribution, q: Distribution) -> str:
 
 def _written(distribution: Distribution) -> str:
     """The class, and what a TransformedDistribution is made of."""
-    name = type(distribution).__name__
     if type(distribution) is not TransformedDistribution:
-        return name
+        return type(distribution).__name__
     maps = ", ".join(type(t).__name__ for t in distribution.transforms)
-    return f"{name}({_written(distribution.base_dist)}, [{maps}])"
+    return f"TransformedDistribution({_written(distribution.base_dist)}, [{maps}])"
 
 
 def registered_value(rule: Rule, p: Distribution, q: Distribution) -> Tensor:
@@ -152,8 +152,9 @@ def registered_value(rule: Rule, p: Distribution, q: Distribution) -> Tensor:
                 instead="return torch expressions of the parameters, not float(...) or .item()",
             )
         )
-    if rule.method == "torch" and _broadcasts(value.shape, shape):
-        return value.expand(shape)
+    if rule.method == "torch":
+        with contextlib.suppress(RuntimeError):
+            value = value.expand(shape)
     if value.shape != shape:
         raise ShapeError(
             explain_problem(
@@ -171,24 +172,16 @@ def registered_value(rule: Rule, p: Distribution, q: Distribution) -> Tensor:
 def _refuse_negative(rule: Rule, value: Tensor) -> None:
     # A formula that subtracts large terms rounds to slightly below 0; that is its accuracy, not a mistake.
     wrong = value < -(torch.finfo(value.dtype).eps ** 0.5)
-    if not bool(wrong.any()):
-        return
-    index = tuple(wrong.nonzero()[0].tolist())
-    raise InputValueError(
-        explain_problem(
-            f"{_described(rule)} returns a negative divergence.",
-            got=f"{float(value[index]):.6g}" + (f" at batch index {index}" if index else ""),
-            expected="KL >= 0 for every pair of normalised densities",
-            instead="check the sign, the order of p and q, and that both log-densities are normalised",
+    if bool(wrong.any()):
+        index = tuple(wrong.nonzero()[0].tolist())
+        raise InputValueError(
+            explain_problem(
+                f"{_described(rule)} returns a negative divergence.",
+                got=f"{float(value[index]):.6g}" + (f" at batch index {index}" if index else ""),
+                expected="KL >= 0 for every pair of normalised densities",
+                instead="check the sign, the order of p and q, and that both log-densities are normalised",
+            )
         )
-    )
-
-
-def _broadcasts(own: torch.Size, shape: torch.Size) -> bool:
-    try:
-        return joint_shape(own, shape) == shape
-    except RuntimeError:
-        return False
 
 
 def _described(rule: Rule) -> str:

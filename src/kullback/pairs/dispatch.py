@@ -14,14 +14,15 @@ from torch.distributions import kl as torch_kl
 
 from kullback._core.errors import NoRouteError
 from kullback._core.notebook import numbers_html
+from kullback.densities.parameters import working
 from kullback.kernels import native as native_kernels
 from kullback.kernels import native_table
 from kullback.kernels.levels import is_traced
 from kullback.pairs import registry
 from kullback.pairs.checks import check_pair, explain_no_route, registered_value, warn_of_other_densities
 from kullback.pairs.nan_guard import nan_where_parameters_are_nan, replace_unexplained_nan
-from kullback.pairs.parameters import result_dtype, working
-from kullback.pairs.support import contained, is_family
+from kullback.pairs.parameters import result_dtype
+from kullback.pairs.univariate import contained, is_family
 
 # Relative errors in float64: of a native kernel, and of a closed form, whose terms may be larger than their sum.
 _NATIVE, _CLOSED = 1e-13, 1e-10
@@ -91,21 +92,16 @@ class _Call(NamedTuple):
     entry: Any
 
 
-# The calls of classes of torch's since the last change of the rules.
-_calls: dict[tuple[type, type], _Call] = {}
-registry.call_on_change(_calls.clear)
-
-
 def _by_class(p: Distribution, q: Distribution) -> Any:
     """The answer of two ordinary objects of torch's classes by one short call, or NotImplemented."""
     if is_dynamo_compiling():  # any other tracer is seen by the native call, which then declines
         return NotImplemented
     kinds, entries = (type(p), type(q)), torch_kl._KL_REGISTRY
-    known = _calls.get(kinds)
+    known: _Call | None = registry.derived.get(kinds)
     if known is None or known.entry is not entries.get(kinds) or known.size != len(entries):
         if not all(map(is_family, kinds)):
             return NotImplemented
-        known = _calls[kinds] = _Call(_call_for(p, q), len(entries), entries.get(kinds))
+        known = registry.derived[kinds] = _Call(_call_for(p, q), len(entries), entries.get(kinds))
     return known.call(p, q)
 
 
@@ -116,19 +112,19 @@ def _call_for(p: Distribution, q: Distribution) -> native_table.Call:
         return _decline
     bind = native_table.infinite_call if rule.method == "infinite" else native_table.kernel_call
     native = bind(rule.p, rule.q) if rule.finished else None
-    return native or (_closed_form_call(rule) if rule.method == "closed form" else _decline)
+    return native or (_formula_call(rule) if rule.method in {"closed form", "series"} else _decline)
 
 
 def _decline(_p: Distribution, _q: Distribution) -> Any:
     return NotImplemented
 
 
-def _closed_form_call(rule: registry.Rule) -> native_table.Call:
+def _formula_call(rule: registry.Rule) -> native_table.Call:
     def call(p: Distribution, q: Distribution) -> Any:
         shape = p.batch_shape
         if shape != q.batch_shape or p.event_shape != q.event_shape:
             return NotImplemented
-        value = _closed_form(rule, p, q)
+        value = _without_nan(rule, p, q)[0]
         if value.dtype is not torch.float32:  # nothing is computed in less than the parameters' dtype
             value = value.to(result_dtype(p, q))
         return value if value.shape == shape else value.expand(shape)
@@ -136,32 +132,29 @@ def _closed_form_call(rule: registry.Rule) -> native_table.Call:
     return call
 
 
-def _closed_form(rule: registry.Rule, p: Distribution, q: Distribution) -> Tensor:
-    """The value before rounding. The formula may leave a tiny negative number where q is next to p."""
-    seen = not is_traced()
-    value = cast("Tensor", rule.formula(p, q)) if seen else _without_nan(rule, p, q)[0]
-    # One look at the least value shows a NaN, too. Only on the CPU: elsewhere it waits for the device.
-    seen = seen and value.is_cpu
-    least = _least(value) if seen else 0.0
-    if math.isnan(least) or (seen and value.requires_grad and bool(value.detach().isinf().any())):
-        value = _without_nan(rule, p, q)[0]
-    if not least >= 0 or not seen:
-        value = torch.where(value < 0, 0.0, value)  # not clamp_min, whose slope at 0 is 0
-    inside = True if rule.decides_support else contained(p, q)
-    return torch.where(inside, value, torch.inf) if isinstance(inside, Tensor) else value
-
-
 def _without_nan(rule: registry.Rule, p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None]:
+    """The formula's value before rounding, and its error if there is more; NaN only where a parameter explains it."""
+
     def value_and_error(p: Distribution, q: Distribution) -> tuple[Tensor, Tensor | None]:
         result = rule.formula(p, q)
         return (result, None) if isinstance(result, Tensor) else cast("tuple[Tensor, Tensor]", result)
 
-    return replace_unexplained_nan(value_and_error, p, q)
+    traced = is_traced()
+    value, error = replace_unexplained_nan(value_and_error, p, q) if traced else value_and_error(p, q)
+    # One look at the least value shows a NaN, too. On other devices than the CPU a closed form does not wait for it.
+    seen = not traced and (value.is_cpu or error is not None)
+    least = _least(value) if seen else -1.0
+    overflows = seen and error is None and value.requires_grad and bool(value.detach().isinf().any())
+    if math.isnan(least) or overflows:
+        value, error = replace_unexplained_nan(value_and_error, p, q)
+    if not least >= 0:
+        value = torch.where(value < 0, 0.0, value)  # not clamp_min, whose slope at 0 is 0
+    return value if error is None else nan_where_parameters_are_nan(value, p, q), error
 
 
 def _least(value: Tensor) -> float:
     if value.numel() > 1:
-        return value.detach().min().item()
+        return (value.detach() if value.requires_grad else value).min().item()
     return value.item() if value.numel() else 0.0
 
 
@@ -207,16 +200,15 @@ def kl_method(p: Distribution, q: Distribution) -> str | None:
     rule, inner = route
     if inner is not None:
         return _of_both(*(kl_method(part.p, part.q) for part in (inner, inner.plus) if part is not None))
-    return "infinite" if rule.method not in _REGISTERED and _outside_support(rule, p, q) else rule.method
+    return "infinite" if rule.method not in _REGISTERED and _outside_support(p, q) else rule.method
 
 
-def _outside_support(rule: registry.Rule, p: Distribution, q: Distribution) -> bool:
+def _outside_support(p: Distribution, q: Distribution) -> bool:
     """Whether p's support is nowhere inside q's, unless p is so degenerate that the formula is finite."""
     inside = contained(p, q)
     if is_traced() or inside is True or (isinstance(inside, Tensor) and bool(inside.any())):
         return False
-    decided = rule.method == "closed form" and not rule.decides_support
-    return decided or bool((answer(p, q)[0] == torch.inf).all())
+    return bool((answer(p, q)[0] == torch.inf).all())
 
 
 def _of_both(*methods: str | None) -> str | None:
@@ -266,10 +258,7 @@ def _by_route(p: Distribution, q: Distribution) -> Answer:
     warn_of_other_densities(p, q)
     if inner is not None:
         return _summed(inner)
-    if rule.method == "closed form":
-        return Answer(_closed_form(rule, p, q))
-    value, error = _without_nan(rule, p, q)
-    return Answer(nan_where_parameters_are_nan(value, p, q), error)
+    return Answer(*_without_nan(rule, p, q))
 
 
 def _summed(inner: registry.Reduced) -> Answer:

@@ -23,6 +23,7 @@ from torch.distributions import (
 
 from kullback._core.errors import NoRouteError, explain_problem
 from kullback._core.shapes import check_class_counts, joint_shape
+from kullback.densities.parameters import gives_logits, working
 from kullback.densities.reading import read
 from kullback.densities.registry import Reading
 from kullback.divergences import f_divergence as f
@@ -39,7 +40,7 @@ from kullback.pairs.checks import check_pair
 from kullback.pairs.dispatch import kl_divergence
 from kullback.pairs.geometric_mixture import renyi_in_family
 from kullback.pairs.nan_guard import nan_where_parameters_are_nan
-from kullback.pairs.parameters import gives_logits, result_dtype, working
+from kullback.pairs.parameters import result_dtype
 from kullback.pairs.structure import kl_transformed_transformed
 
 Formula = Callable[[Distribution, Distribution], Tensor | None]
@@ -87,17 +88,28 @@ def total_variation(p: Distribution, q: Distribution) -> Tensor:
 
 def renyi(p: Distribution, q: Distribution, alpha: float) -> Tensor:
     """The divergence log ∫ p^α q^(1−α) / (α−1) and its limits."""
-    return kl_divergence(p, q) if alpha == 1.0 else _answer("renyi", p, q, _order(alpha), additive=True)
+    return (
+        kl_divergence(p, q)
+        if alpha == 1.0
+        else _answer("renyi", p, q, functools.partial(_renyi, alpha=alpha), additive=True)
+    )
 
 
 def hellinger(p: Distribution, q: Distribution) -> Tensor:
     """√(1 − ∫√(pq)) = √(1 − e^(−D/2)), D Rényi's divergence of order ½."""
-    return _answer("hellinger", p, q, _order(0.5), additive=True, finish=lambda d: root(-torch.expm1(-d / 2)))
+    return _answer(
+        "hellinger",
+        p,
+        q,
+        functools.partial(_renyi, alpha=0.5),
+        additive=True,
+        finish=lambda d: root(-torch.expm1(-d / 2)),
+    )
 
 
 def chi2(p: Distribution, q: Distribution) -> Tensor:
     """∫ (p−q)²/q = e^D − 1, D Rényi's divergence of order 2; beyond the number range it is infinite."""
-    return _answer("chi2", p, q, _order(2.0), additive=True, finish=_expm1)
+    return _answer("chi2", p, q, functools.partial(_renyi, alpha=2.0), additive=True, finish=_expm1)
 
 
 def _expm1(divergence: Tensor) -> Tensor:
@@ -115,10 +127,6 @@ def _bounded(
         return _by_engine(p, q, functools.partial(f.f_divergence, divergence=divergence), divergence.most)
 
     return _answer(name, p, q, formula)
-
-
-def _order(alpha: float) -> Formula:
-    return functools.partial(_renyi, alpha=alpha)
 
 
 def _renyi(p: Distribution, q: Distribution, alpha: float) -> Tensor | None:

@@ -15,7 +15,7 @@ from torch import distributions as d
 from torch.distributions import Distribution, Independent
 
 from kullback._core.errors import NoRouteError, explain_problem
-from kullback.densities.parameters import log_outcomes
+from kullback.densities.parameters import gives_logits, log_outcomes, read, working
 from kullback.densities.reading import read as read_density
 from kullback.divergences import entropy as by_engine
 from kullback.divergences.expectations import check_normalised
@@ -24,13 +24,13 @@ from kullback.kernels.sides import Encoding
 from kullback.pairs.as_known_family import as_known_family
 from kullback.pairs.checks import check_pair
 from kullback.pairs.closed.gamma import negentropy
+from kullback.pairs.closed.gumbel import EULER
 from kullback.pairs.dirichlet import dirichlet_kl
 from kullback.pairs.dispatch import answer as kl_answer
 from kullback.pairs.divergences import read_pair
 from kullback.pairs.gaussian.relative_factor import lower_factor
-from kullback.pairs.moments import EULER
 from kullback.pairs.nan_guard import nan_where_parameters_are_nan
-from kullback.pairs.parameters import gives_logits, read, result_dtype, working
+from kullback.pairs.parameters import in_working_precision, result_dtype
 from kullback.special import digamma
 
 _NORMAL = math.log(2 * math.pi * math.e) / 2
@@ -112,18 +112,6 @@ def _gaussian(p: d.MultivariateNormal | d.LowRankMultivariateNormal) -> Tensor:
     return _NORMAL * lower.shape[-1] + torch.log(lower.diagonal(dim1=-2, dim2=-1)).sum(-1)
 
 
-def _wishart(p: d.Wishart) -> Tensor:
-    """(d+1)/2·log|V| + d(d+1)/2·log 2 + log Γ_d(ν/2) − (ν−d−1)/2·Σψ((ν+1−i)/2) + νd/2."""
-    (df,) = read(p, "df")
-    lower = working(p._unbroadcasted_scale_tril)
-    size = lower.shape[-1]
-    halves = df.unsqueeze(-1) / 2 - torch.arange(size, dtype=df.dtype, device=df.device) / 2
-    slopes = digamma(halves).sum(-1)
-    log_det = 2 * torch.log(lower.diagonal(dim1=-2, dim2=-1)).sum(-1)
-    level = (size + 1) / 2 * log_det + size * (size + 1) / 2 * math.log(2.0) + size * (size - 1) / 4 * math.log(math.pi)
-    return level + torch.lgamma(halves).sum(-1) - (df - size - 1) / 2 * slopes + df * size / 2
-
-
 def _multinomial(p: d.Multinomial) -> Tensor:
     """−log n! + n·H + Σ E log xᵢ!, H the entropy of one trial and xᵢ a binomial count."""
     n, share = p.total_count, torch.softmax(working(p.logits), -1) if gives_logits(p) else working(p.probs)
@@ -154,8 +142,7 @@ def _geometric(p: d.Geometric) -> Tensor:
     return _bernoulli(p) / torch.exp(log_outcomes(p)[0])
 
 
-# The entropy of 1/x is that of x less 2·E log x. With x^a = u ~ Beta(1, b) a Kumaraswamy has E log(1 − u) = −1/b and
-# E log u = −(ψ(b+1) + γ).
+# The entropy of 1/x is that of x less 2·E log x.
 _FAMILIES: dict[type[Distribution], Entropy] = {
     d.Bernoulli: _bernoulli,
     d.Beta: lambda p: _dirichlet(p._dirichlet),
@@ -169,10 +156,6 @@ _FAMILIES: dict[type[Distribution], Entropy] = {
     d.HalfCauchy: _of_scale(math.log(2 * math.pi)),
     d.HalfNormal: _of_scale(_NORMAL - math.log(2.0)),
     d.InverseGamma: _by(lambda a, rate: _standard_gamma(a) + torch.log(rate) - 2 * digamma(a), "concentration", "rate"),
-    d.Kumaraswamy: _by(
-        lambda a, b: 1 - 1 / b + (1 - 1 / a) * (digamma(b + 1) + EULER) - torch.log(a) - torch.log(b),
-        *("concentration1", "concentration0"),
-    ),
     d.Laplace: _of_scale(1 + math.log(2.0)),
     d.LogNormal: _by(lambda loc, scale: _NORMAL + loc + torch.log(scale), "loc", "scale"),
     d.LowRankMultivariateNormal: _gaussian,
@@ -185,7 +168,6 @@ _FAMILIES: dict[type[Distribution], Entropy] = {
     d.Weibull: _by(
         lambda scale, k: EULER * (1 - 1 / k) + torch.log(scale) - torch.log(k) + 1, "scale", "concentration"
     ),
-    d.Wishart: _wishart,
+    # Torch's own formula, in working precision.
+    d.Wishart: lambda p: in_working_precision(p).entropy(),
 }
-if hasattr(d, "GeneralizedPareto"):  # newer than the oldest torch supported
-    _FAMILIES[d.GeneralizedPareto] = _by(lambda scale, xi: torch.log(scale) + xi + 1, "scale", "concentration")

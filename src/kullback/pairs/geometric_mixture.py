@@ -21,8 +21,8 @@ from torch import Tensor
 from torch import distributions as d
 from torch.distributions import Distribution
 
+from kullback.densities.parameters import read
 from kullback.pairs.dispatch import answer as kl_answer
-from kullback.pairs.parameters import read
 
 # Below this KL the first sum is the accurate one for α > 1, too.
 _CLOSE = 1e-2

@@ -37,7 +37,7 @@ def install_into_torch() -> None:
         known = kl._KL_REGISTRY.get(key)
         theirs = is_third_party(known) and not any(side in STRUCTURES for side in key)
         if not isinstance(known, Handover) and not theirs:
-            kl._KL_REGISTRY[key] = Handover(kl_divergence, known)
+            kl._KL_REGISTRY[key] = Handover(kl_divergence, known)  # type: ignore[assignment]
     kl._KL_MEMOIZE.clear()
 
 

@@ -1,4 +1,4 @@
-"""What a distribution holds: its tensors, the dtype of an answer; formulas read parameters through it, too."""
+"""What a distribution holds: its tensors, and the dtype of an answer. Parameters are read by `densities.parameters`."""
 
 from __future__ import annotations
 
@@ -6,24 +6,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution, Kumaraswamy, Transform, VonMises, Weibull
+from torch.distributions import Distribution, Transform
 
-from kullback.densities.parameters import gives_logits, number, read, working
-
-__all__ = [
-    "construct_unvalidated",
-    "gives_logits",
-    "number",
-    "read",
-    "result_dtype",
-    "stored_values",
-    "tensors_of",
-    "working",
-]
-
+from kullback.densities.parameters import working
 
 # Tuples, because `A | B` is made anew at each call, which small inputs feel.
-_WITH_DERIVED_TENSORS = (VonMises, Weibull, Kumaraswamy)
 _HOLDERS, _SEQUENCES = (Distribution, Transform), (list, tuple)
 
 
@@ -34,15 +21,26 @@ def construct_unvalidated(kind: type[Distribution], state: dict[str, object], ba
     return made
 
 
-def stored_values(holder: Distribution | Transform) -> list[Any]:
-    """What a distribution stores, without copies that would change an answer.
+def in_working_precision(distribution: Distribution) -> Distribution:
+    """The same distribution with every parameter in working precision."""
+    state = dict(vars(distribution))
+    for name, value in state.items():
+        if isinstance(value, Distribution):
+            state[name] = in_working_precision(value)
+        elif isinstance(value, Tensor) and value.is_floating_point():
+            state[name] = working(value)
+    return construct_unvalidated(type(distribution), state, distribution.batch_shape)
 
-    A sampled VonMises keeps its parameters in float64, too, and a number derived from them that overflows. Weibull and
+
+def stored_values(holder: Distribution | Transform) -> list[Any]:
+    """What a distribution stores; of torch's families the parameters where all of them are stored.
+
+    What they derive from those would change an answer: a VonMises keeps a number that overflows, Weibull and
     Kumaraswamy keep reciprocals, whose derivatives overflow.
     """
-    stored = vars(holder)
-    if isinstance(holder, _WITH_DERIVED_TENSORS):
-        return [value for name, value in stored.items() if name in holder.arg_constraints]
+    stored, names = vars(holder), getattr(holder, "arg_constraints", None)
+    if names and names.keys() <= stored.keys() and type(holder).__module__.startswith("torch."):
+        return [stored[name] for name in names]
     return list(stored.values())
 
 

@@ -16,9 +16,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, cast
-from weakref import WeakKeyDictionary
 
-import torch
 from torch import Tensor
 from torch.distributions import Distribution, Independent, MixtureSameFamily, TransformedDistribution
 from torch.distributions import kl as torch_kl
@@ -33,32 +31,26 @@ TorchFormula = Callable[[Distribution, Distribution], Tensor]
 STRUCTURES: tuple[type[Distribution], ...] = (Independent, MixtureSameFamily, TransformedDistribution)
 
 
-class Handover:
+class Handover(NamedTuple):
     """kullback's answer as an entry of torch's registry.
 
     Attributes:
+        answer: `kl_divergence`.
         before: The formula that stood there before, or None.
     """
 
-    def __init__(self, answer: TorchFormula, before: TorchFormula | None) -> None:
-        self._answer = answer
-        self.before = before
+    answer: TorchFormula
+    before: TorchFormula | None
 
     def __call__(self, p: Distribution, q: Distribution) -> Tensor:
         """The divergence, as kullback computes it."""
-        return self._answer(p, q)
+        return self.answer(p, q)
 
 
 def is_third_party(formula: object) -> bool:
     """Whether a formula comes neither from torch nor from here."""
     own = isinstance(formula, Handover) or getattr(formula, "__module__", None) == torch_kl.__name__
     return formula is not None and not own
-
-
-def _third_party_formulas() -> dict[Key, TorchFormula]:
-    """What others registered with torch, including what `install_into_torch` stands in front of."""
-    entries = {key: f.before if isinstance(f, Handover) else f for key, f in torch_kl._KL_REGISTRY.items()}
-    return {key: formula for key, formula in entries.items() if formula is not None and is_third_party(formula)}
 
 
 class Reduced(NamedTuple):
@@ -87,14 +79,11 @@ class Rule(NamedTuple):
         p: The class of the first distribution.
         q: The class of the second.
         formula: Takes (p, q). Returns the divergence in working precision, or the divergence and its error, or an inner
-            pair; None if it does not answer these two objects after all.
+            pair; None if it does not answer these two objects after all. It says itself where the answer is infinite.
         method: "closed form", "integral", "series", "infinite", "structure", "user" or "torch".
         source: Where the formula comes from, in a few words.
-        applies: For a rule on base classes: whether it answers a pair of subclasses at all.
-        decides_support: Whether the formula itself says where the answer is infinite, because the support depends on
-            degenerate parameters (a rate of 0, a probability of 1) or must be compared before anything else.
-        finished: Whether the formula's result is the answer as it is: it decides the support, and it has the dtype and
-            the broadcast batch shape of the answer. Nothing stands between a small input and its kernel then.
+        finished: Whether the formula's result is the answer as it is, in dtype and in the broadcast batch shape: it
+            comes from one kernel.
     """
 
     p: type[Distribution]
@@ -102,8 +91,6 @@ class Rule(NamedTuple):
     formula: Formula
     method: str
     source: str
-    applies: Callable[[type, type], bool] | None = None
-    decides_support: bool = False
     finished: bool = False
 
     def __str__(self) -> str:
@@ -126,12 +113,10 @@ _rules: dict[tuple[type, type], Rule] = {}
 # Rules made of the formulas that others registered with torch, and all of torch's formulas when they were read.
 _torch_rules: dict[tuple[type, type], Rule] = {}
 _torch_entries: list[Any] = []
-# Answers of `find` since the last change of the rules, for as long as the classes live.
-_resolved: WeakKeyDictionary[type, WeakKeyDictionary[type, Rule | None]] = WeakKeyDictionary()
 # Asked in this order for a rule where two objects have none of their own; `pairs.__init__` fills it.
 fallbacks: list[Callable[[Distribution, Distribution], Rule | None]] = []
-# Functions that forget what they derived from the rules.
-_on_change: list[Callable[[], None]] = [_resolved.clear]
+# What `dispatch` derived from the rules for two classes; every change of the rules empties it.
+derived: dict[tuple[type, type], Any] = {}
 
 
 def register(
@@ -140,15 +125,12 @@ def register(
     *,
     source: str,
     method: str = "closed form",
-    applies: Callable[[type, type], bool] | None = None,
-    decides_support: bool = False,
     finished: bool = False,
 ) -> Callable[[F], F]:
     """Decorate the library's own formula for KL(p ‖ q)."""
 
     def decorate(formula: F) -> F:
-        decides = decides_support or finished
-        add(Rule(p, q, cast("Formula", formula), method, source, applies, decides, finished))
+        add(Rule(p, q, cast("Formula", formula), method, source, finished))
         return formula
 
     return decorate
@@ -225,17 +207,7 @@ def add(rule: Rule) -> None:
             )
         )
     _rules[rule.p, rule.q] = rule
-    _forget()
-
-
-def call_on_change(forget: Callable[[], None]) -> None:
-    """Call this whenever the rules have changed."""
-    _on_change.append(forget)
-
-
-def _forget() -> None:
-    for forget in _on_change:
-        forget()
+    derived.clear()
 
 
 def rules() -> list[Rule]:
@@ -254,13 +226,13 @@ def follow_torch() -> None:
     if now == _torch_entries:
         return
     _torch_entries[:] = now
-    found = _third_party_formulas()
-    if found == {key: rule.formula for key, rule in _torch_rules.items()}:
-        return
     _torch_rules.clear()
-    for (p, q), formula in found.items():
-        _torch_rules[p, q] = Rule(p, q, formula, "torch", f"torch.distributions.register_kl: {where_defined(formula)}")
-    _forget()
+    for (p, q), entry in torch_kl._KL_REGISTRY.items():
+        formula = entry.before if isinstance(entry, Handover) else entry
+        if formula is not None and is_third_party(formula):
+            source = f"torch.distributions.register_kl: {where_defined(formula)}"
+            _torch_rules[p, q] = Rule(p, q, formula, "torch", source)
+    derived.clear()
 
 
 # torch.compiler.assume_constant_result sets this mark too, but imports the compiler for it, which takes seconds.
@@ -282,24 +254,10 @@ def _is_structure(p: type, q: type) -> bool:
 
 def find(p: type, q: type) -> Rule | None:
     """The most specific rule for two classes, or None."""
-    exact = _registered(p, q)
-    if exact is not None:
-        return exact
-    if torch.compiler.is_compiling():
-        return _resolve(p, q)
-    known = _resolved.get(p)
-    if known is None:
-        known = _resolved[p] = WeakKeyDictionary()
-    if q not in known:
-        known[q] = _resolve(p, q)
-    return known[q]
-
-
-def _resolve(p: type, q: type) -> Rule | None:
     # The method resolution order lists a class before its bases, so with single inheritance the first hit on either
     # axis is the most specific one there.
-    found = [_registered(a, b) for a in p.__mro__ for b in q.__mro__]
-    applying = [rule for rule in found if rule is not None and (rule.applies is None or rule.applies(p, q))]
+    found = (_registered(a, b) for a in p.__mro__ for b in q.__mro__)
+    applying = [rule for rule in found if rule is not None]
     if not applying:
         return None
     for rule in applying:
@@ -308,7 +266,7 @@ def _resolve(p: type, q: type) -> Rule | None:
     theirs = next((rule for rule in applying if rule.method == "torch"), None)
     if theirs is not None:  # torch prefers the closer first class, which comes first here
         return theirs
-    best = [r for r in applying if not any(_narrower(other, r) for other in applying)]
+    best = [r for r in applying if not any(_is_narrower(other, r) for other in applying)]
     raise RegistrationError(
         explain_problem(
             f"KL({p.__name__} || {q.__name__}) is ambiguous: several formulas apply and none is the most specific.",
@@ -344,7 +302,7 @@ def torch_structure(p: Distribution, q: Distribution) -> Rule | None:
     return next((rule for rule in found if rule is not None), None)
 
 
-def _narrower(a: Rule, b: Rule) -> bool:
+def _is_narrower(a: Rule, b: Rule) -> bool:
     return a is not b and issubclass(a.p, b.p) and issubclass(a.q, b.q)
 
 

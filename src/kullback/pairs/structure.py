@@ -62,7 +62,6 @@ def kl_distribution_independent(p: Distribution, q: Independent[Distribution]) -
     TransformedDistribution,
     method="structure",
     source="KL before the last maps: equal injective ones cancel",
-    decides_support=True,
 )
 def kl_transformed_transformed(p: TransformedDistribution, q: TransformedDistribution) -> Reduced | None:
     """The pair before the last maps that both have in common; None if they have none.

@@ -15,9 +15,9 @@ from torch import Tensor
 from torch.distributions import Wishart
 
 from kullback._core.special.exp_log import log_ratio
+from kullback.densities.parameters import read
+from kullback.pairs.dirichlet import main_part_difference, stirling_rest
 from kullback.pairs.gaussian.relative_factor import SCALES, lower_factor, relative_factor
-from kullback.pairs.log_gamma import main_part_difference, stirling_rest
-from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
 from kullback.special import log1pmx
 

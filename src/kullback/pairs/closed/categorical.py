@@ -9,9 +9,10 @@ from torch import Tensor
 from torch.distributions import Categorical, Distribution, Multinomial, OneHotCategorical
 
 from kullback._core.shapes import check_class_counts
+from kullback.densities.parameters import gives_logits
 from kullback.kernels.kl_rows import kl_rows
 from kullback.kernels.sides import Encoding
-from kullback.pairs.parameters import construct_unvalidated, gives_logits
+from kullback.pairs.parameters import construct_unvalidated
 from kullback.pairs.registry import Reduced, register
 from kullback.tensors.kl import kl_rows_of_views
 from kullback.tensors.views import Logits, Probs

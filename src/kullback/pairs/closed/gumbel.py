@@ -9,12 +9,13 @@ from torch import Tensor
 from torch.distributions import Gumbel, Normal, Weibull
 
 from kullback._core.special.exp_log import log_ratio
+from kullback.densities.parameters import read
 from kullback.kernels.pair_ops import PairOp
-from kullback.pairs.moments import EULER, kl_to_normal
-from kullback.pairs.parameters import read
+from kullback.pairs.closed.normal import kl_to_normal
 from kullback.pairs.registry import register
 from kullback.special import digamma, expm1mx, lgamma_bregman
 
+EULER = 0.5772156649015329
 _NEGENTROPY = 0.5 * math.log(2 * math.pi * math.e * math.pi**2 / 6) - EULER - 1
 
 

@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.distributions import Gumbel, Laplace, Normal
 
 from kullback._core.special.exp_log import log_ratio
+from kullback.densities.parameters import read
 from kullback.kernels.pair_ops import PairOp
-from kullback.pairs.moments import kl_to_normal
-from kullback.pairs.parameters import read
+from kullback.pairs.closed.normal import kl_to_normal
 from kullback.pairs.registry import register
 from kullback.special import expm1mx, kl_div
 

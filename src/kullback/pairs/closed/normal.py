@@ -1,4 +1,11 @@
-"""KL(Normal ‖ q), KL(HalfNormal ‖ q) and KL(LogNormal ‖ q). Called by `pairs.dispatch`."""
+"""KL(Normal ‖ q), KL(HalfNormal ‖ q) and KL(LogNormal ‖ q); the other files in `closed/` call `kl_to_normal`.
+
+KL(p ‖ Normal(μ, σ)) splits at the Normal with the mean m and the deviation s of p: with φ(x) = eˣ − 1 − x it is
+
+    J + ½φ(2·log(s/σ)) + ½((m − μ)/σ)²,    J = ½log(2πe·s²) − H(p) the negentropy,
+
+where no term is negative.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +15,12 @@ import torch
 from torch import Tensor
 from torch.distributions import Gumbel, HalfNormal, Laplace, LogNormal, Normal, Weibull
 
+from kullback.densities.parameters import read
 from kullback.kernels.pair_ops import PairOp
-from kullback.pairs.moments import kl_to_normal, phi_of_log_mean
-from kullback.pairs.parameters import read
 from kullback.pairs.registry import register
 from kullback.special import expm1mx, kl_div
 
+OVERFLOWING_LOG = 709.7828  # the exponential of a little less is the largest double
 _LOG_2_PI = math.log(2 * math.pi)
 # The square of the exponential of more than this overflows.
 _LARGEST_LOG_OF_SQUARE = 354.0
@@ -40,16 +47,28 @@ def _normal_normal(loc_p: Tensor, scale_p: Tensor, loc_q: Tensor, scale_q: Tenso
 normal_op = PairOp("normal", _normal_normal, arguments=("loc_p", "scale_p", "loc_q", "scale_q"))
 
 
-@register(Normal, Gumbel, source="½φ(2s) + φ(½e^(2s) − Δμ/β) + 1 − ½log 2π, s = log(σ/β)")
+def kl_to_normal(negentropy: Tensor | float, sd: Tensor, mean: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
+    """KL(p ‖ Normal(loc, scale)) of a p with this negentropy, standard deviation and mean."""
+    offset = (mean - loc) / scale
+    return negentropy + scale_term(sd, scale) + offset * offset / 2
+
+
+def phi_of_log_mean(log_mean: Tensor) -> Tensor:
+    """φ of the logarithm of an expectation; infinite, without a slope, where the expectation overflows."""
+    return expm1mx(log_mean.clamp_max(OVERFLOWING_LOG))
+
+
+@register(Normal, Gumbel, source="Δμ/β + e^(½(σ/β)² − Δμ/β) − log(σ/β) − ½(1 + log 2π)")
 def kl_normal_gumbel(p: Normal, q: Gumbel) -> Tensor:
-    """E e^(−z) = e^u with u = ½(σ/β)² − Δμ/β; u + E z = ½(σ/β)² joins the entropy."""
+    """E z + E e^(−z) less the entropy of the Normal; at least a constant, so that nothing is lost."""
     return normal_gumbel(*read(p, "loc", "scale"), *read(q, "loc", "scale"))
 
 
 def normal_gumbel(loc_p: Tensor, scale_p: Tensor, loc_q: Tensor, scale_q: Tensor) -> Tensor:
     """KL(Normal ‖ Gumbel), which is KL(LogNormal ‖ Weibull) of e^(−x), too."""
-    log_mgf = (scale_p / scale_q) ** 2 / 2 - (loc_p - loc_q) / scale_q
-    return scale_term(scale_p, scale_q) + phi_of_log_mean(log_mgf) + (1 - _LOG_2_PI / 2)
+    mean, ratio = (loc_p - loc_q) / scale_q, scale_p / scale_q
+    mgf = torch.exp((ratio * ratio / 2 - mean).clamp_max(OVERFLOWING_LOG))
+    return mean + mgf - (torch.log(ratio) + (1 + _LOG_2_PI) / 2)
 
 
 @register(Normal, Laplace, source="φ(log(t/b)) + log(t/σ) + ½log(2e/π), t = E|x − μ_q|")

@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.distributions import Exponential, Gamma, Normal, Pareto
 
 from kullback._core.special.exp_log import log_ratio
+from kullback.densities.parameters import read
 from kullback.kernels.pair_ops import PairOp
-from kullback.pairs.moments import kl_to_normal
-from kullback.pairs.parameters import read
+from kullback.pairs.closed.normal import kl_to_normal
 from kullback.pairs.registry import register
 from kullback.special import binet, kl_div, log1pmx
 
@@ -33,13 +33,16 @@ def _pareto_pareto(scale_p: Tensor, alpha_p: Tensor, scale_q: Tensor, alpha_q: T
 pareto_op = PairOp("pareto", _pareto_pareto, arguments=("scale_p", "alpha_p", "scale_q", "alpha_q"))
 
 
-@register(Pareto, Exponential, source="φ(log(rate·E x)) + log α + A, A = −log(1 − 1/α) − 1/α; infinite if α ≤ 1")
+@register(
+    Pareto, Exponential, source="log(α/(rate·scale)) + rate·E x − 1 − 1/α, E x = scale·α/(α−1); infinite if α ≤ 1"
+)
 def kl_pareto_exponential(p: Pareto, q: Exponential) -> Tensor:
-    """E x = scale/(1 − 1/α); no part is negative."""
+    """At least a constant, so that nothing is lost."""
     (scale, alpha), (rate,) = read(p, "scale", "alpha"), read(q, "rate")
-    inverse = alpha.reciprocal().clamp_max(_BELOW_ONE)
-    value = kl_div(torch.ones_like(rate), rate * (scale / (1 - inverse))) + torch.log(alpha) - log1pmx(-inverse)
-    return value.masked_fill(alpha <= 1, math.inf)
+    infinite = alpha <= 1
+    alpha, unit = alpha.masked_fill(infinite, 2.0), rate * scale
+    value = torch.log(alpha / unit) + unit * (alpha / (alpha - 1)) - (1 + 1 / alpha)
+    return value.masked_fill(infinite, math.inf)
 
 
 @register(

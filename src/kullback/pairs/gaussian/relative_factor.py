@@ -19,11 +19,12 @@ from torch import Tensor
 from torch.distributions import LowRankMultivariateNormal, MultivariateNormal, Wishart
 
 from kullback._core.dtypes import work_dtype
+from kullback.densities.parameters import working
 from kullback.kernels.levels import is_traced
-from kullback.pairs.parameters import working
 from kullback.special import log1pmx
 
-Matrix = MultivariateNormal | LowRankMultivariateNormal | Wishart
+Gaussian = MultivariateNormal | LowRankMultivariateNormal
+Matrix = Gaussian | Wishart
 _GIVEN = ("scale_tril", "covariance_matrix", "precision_matrix")
 # A factor this close to I, in squared norm, is refined; further away rounding errors are amplified 20 times at most.
 NEAR = 0.01

@@ -1,9 +1,7 @@
-"""Where a distribution lives, and whether p lives inside q: one place, decided per batch element on parameters.
+"""Routes of two univariate distributions without a closed form, and whether p lives inside q, by parameters.
 
-KL(p ‖ q) is infinite exactly where p puts mass that q does not, or where the expectation of the log-ratio diverges.
-This file decides the first for everything that is an interval (of reals or of integers); the second belongs to the
-formulas, which know their tails. End-points carry no mass of a density, so touching intervals are nested. Called by
-`pairs.dispatch`, `pairs.integrals` and `diagnose`.
+`registry` asks for the route: an integral, a series, or infinite. End-points carry no mass of a density, so touching
+intervals are nested; `pairs.dispatch`, `diagnose` and `estimators` ask for that.
 """
 
 from __future__ import annotations
@@ -12,12 +10,16 @@ import math
 import sys
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
 from torch.distributions import Distribution, Pareto, Uniform, VonMises, constraints
 
-from kullback.pairs.parameters import working
-from kullback.pairs.registry import STRUCTURES
+from kullback._core.shapes import joint_shape
+from kullback.densities.parameters import working
+from kullback.divergences.kl import integral, is_infinite_everywhere, is_lattice
+from kullback.pairs.nan_guard import nan_where_parameters_are_nan
+from kullback.pairs.parameters import result_dtype, tensors_of
+from kullback.pairs.registry import STRUCTURES, Rule
 
 Bound = float | Tensor
 
@@ -36,24 +38,12 @@ _WIDEST: dict[type[Distribution], Interval] = {
     Pareto: Interval(sys.float_info.min, math.inf),
     Uniform: Interval(-sys.float_info.max, sys.float_info.max),
 }
-# What `contained` says of families of torch's, where parameters do not matter.
-_by_class: dict[tuple[type, type], bool] = {}
 
 
 def contained(p: Distribution, q: Distribution) -> Tensor | bool:
     """Whether p's support lies inside q's; True where this file cannot tell and the formula decides."""
-    kinds = type(p), type(q)
-    known = None if is_dynamo_compiling() else _by_class.get(kinds)
-    if known is not None:
-        return known
     inner, outer = _interval(p), _interval(q)
-    if inner is None or outer is None:
-        return True
-    inside = _nested(inner, outer)
-    # How many outcomes a mass function has may depend on the object.
-    if isinstance(inside, bool) and not inner.discrete and all(map(is_family, kinds)):
-        _by_class[kinds] = inside
-    return inside
+    return True if inner is None or outer is None else _nested(inner, outer)
 
 
 def disjoint_by_class(p: Distribution, q: Distribution) -> bool:
@@ -88,19 +78,15 @@ def _interval(distribution: Distribution) -> Interval | None:
         return Interval(-math.inf, math.inf)
     if isinstance(constraint, _BOOLEAN):
         return Interval(0.0, 1.0, discrete=True)
-    lower = getattr(constraint, "lower_bound", None)
-    upper = getattr(constraint, "upper_bound", None)
-    if lower is None and upper is None:
+    ends = [getattr(constraint, name, None) for name in ("lower_bound", "upper_bound")]
+    if ends == [None, None]:
         return None
+    lower, upper = (working(end) if isinstance(end, Tensor) else end for end in ends)
     return Interval(
-        -math.inf if lower is None else _bound(lower),
-        math.inf if upper is None else _bound(upper),
+        -math.inf if lower is None else lower,
+        math.inf if upper is None else upper,
         discrete=bool(getattr(constraint, "is_discrete", False)),
     )
-
-
-def _bound(value: float | Tensor) -> Bound:
-    return working(value) if isinstance(value, Tensor) else float(value)
 
 
 def _nested(p: Interval, q: Interval) -> Tensor | bool:
@@ -118,3 +104,34 @@ def _less(a: Bound, b: Bound) -> Tensor | bool:
     """Whether a < b; a bound that is NaN is not, so that the formula sees it and says NaN."""
     never = (isinstance(a, float) and a == math.inf) or (isinstance(b, float) and b == -math.inf)
     return False if never else a < b
+
+
+def kl_infinite(p: Distribution, q: Distribution) -> Tensor:
+    """Infinite in every element, NaN where a parameter is; the gradient is zero, so that `backward` still runs."""
+    parameters = [*tensors_of(p), *tensors_of(q)]
+    device = parameters[0].device if parameters else None
+    shape = joint_shape(p.batch_shape, q.batch_shape)
+    value = torch.full(shape, torch.inf, dtype=result_dtype(p, q), device=device)
+    for parameter in parameters:
+        if parameter.requires_grad:
+            value = torch.where(value > 0, value, parameter.sum().to(value.dtype))
+    return nan_where_parameters_are_nan(value, p, q)
+
+
+INFINITE = "p's support is not inside q's, or the tails of p are too heavy for q"
+
+
+def rule_for(p: Distribution, q: Distribution) -> Rule | None:
+    """The rule for two univariate distributions; None for others."""
+    by_class = disjoint_by_class(p, q)
+    infinite = Rule(type(p), type(q), kl_infinite, "infinite", INFINITE, finished=by_class)
+    if by_class:
+        return infinite
+    of_p, of_q = is_lattice(p), is_lattice(q)
+    if of_p is None or of_q is None:
+        return None
+    if of_p is not of_q or is_infinite_everywhere(p, q):
+        return infinite
+    if of_p:
+        return Rule(type(p), type(q), integral, "series", "Σ p·(log p − log q) on panels of integers")
+    return Rule(type(p), type(q), integral, "integral", "∫ p·(log p − log q) on graded Gauss–Legendre panels")
