@@ -6,10 +6,11 @@ import math
 
 import torch
 from torch import Tensor
-from torch.distributions import Beta, Exponential, Gamma, Normal, Uniform
+from torch.distributions import Beta, ContinuousBernoulli, Exponential, Gamma, Normal, Uniform
 
 from kullback.densities.parameters import read, working
 from kullback.kernels.pair_ops import PairOp
+from kullback.pairs.closed.continuous_bernoulli import minus_mean_log_density
 from kullback.pairs.closed.gamma import negentropy
 from kullback.pairs.closed.normal import kl_to_normal
 from kullback.pairs.dirichlet import dirichlet_kl
@@ -46,17 +47,34 @@ def kl_beta_uniform(p: Beta, q: Uniform) -> Tensor:
     return torch.where(outside, math.inf, _kl_beta_unit(p) + torch.log1p(excess))
 
 
+@register(Beta, ContinuousBernoulli, source="KL(Beta ‖ Uniform(0, 1)) + log((eᵗ − 1)/t) − t·a/(a+b), t the logit")
+def kl_beta_continuous_bernoulli(p: Beta, q: ContinuousBernoulli) -> Tensor:
+    """See `minus_mean_log_density`."""
+    a, b = _shapes(p)
+    c = a + b
+    return _kl_beta_unit(p) + minus_mean_log_density(q, a / c, b / c)
+
+
 @register(
     Beta,
     Gamma,
     source="k·φ(log(rate·E x/k)) + ½φ(log(k/a)) + D_R(a→k) + ½log(1 + a/b) + a/2bc − k/2c + k·R′(c) − D_R(c→b) "
     "+ (b−1)(R′(b) − R′(c)), c = a+b",
 )
+def kl_beta_gamma(p: Beta, q: Gamma) -> Tensor:
+    """See `_kl_beta_gamma`."""
+    return _kl_beta_gamma(p, *read(q, "concentration", "rate"))
+
+
 @register(Beta, Exponential, source="KL(Beta ‖ Gamma(1, rate))")
-def kl_beta_gamma(p: Beta, q: Gamma | Exponential) -> Tensor:
-    """By Stirling's formula with Binet's remainder R. For large b, where p is nearly a Gamma, all terms are small."""
+def kl_beta_exponential(p: Beta, q: Exponential) -> Tensor:
+    """An Exponential is a Gamma of concentration 1."""
     (rate,) = read(q, "rate")
-    k = torch.ones_like(rate) if isinstance(q, Exponential) else read(q, "concentration")[0]
+    return _kl_beta_gamma(p, torch.ones_like(rate), rate)
+
+
+def _kl_beta_gamma(p: Beta, k: Tensor, rate: Tensor) -> Tensor:
+    """By Stirling's formula with Binet's remainder R. For large b, where p is nearly a Gamma, all terms are small."""
     a, b = _shapes(p)
     c = a + b
     means = kl_div(k, rate * (a / c)) + kl_div(a, k) / a / 2 + binet_bregman(a, k)

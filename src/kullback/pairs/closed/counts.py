@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.distributions import Bernoulli, Binomial, Geometric, Poisson
+from torch.distributions import Bernoulli, Binomial, Distribution, Geometric, Poisson
 from torch.nn.functional import logsigmoid
 
 from kullback.densities.parameters import gives_logits, log_outcomes, read, working
@@ -56,11 +56,21 @@ class SuccessParameter(NamedTuple):
         return self._replace(given=torch.where(mask, 0.0 if self.is_logits else 0.5, self.given))
 
     def log_odds(self) -> Tensor:
-        """log(p₁/p₀) for outcomes that are possible."""
-        return self.given if self.is_logits else torch.log(self.given) - torch.log1p(-self.given)
+        """log(p₁/p₀), about p = ½ from the difference 2p − 1, which is exact there; for outcomes that are possible."""
+        if self.is_logits:
+            return self.given
+        middle = (self.given - 0.5).abs() < 0.25
+        near, far = torch.where(middle, self.given, 0.5), torch.where(middle, 0.25, self.given)
+        return torch.where(middle, torch.log1p((2 * near - 1) / (1 - near)), torch.log(far) - torch.log1p(-far))
 
 
-def _log_odds_difference(p: SuccessParameter, q: SuccessParameter) -> Tensor:
+def success_parameter(distribution: Distribution) -> SuccessParameter:
+    """That of a distribution that has `probs` or `logits`."""
+    is_logits = gives_logits(distribution)
+    return SuccessParameter(read(distribution, "logits" if is_logits else "probs")[0], is_logits)
+
+
+def log_odds_difference(p: SuccessParameter, q: SuccessParameter) -> Tensor:
     """The log-odds of q less those of p; for outcomes that are possible."""
     if p.is_logits or q.is_logits:
         return q.log_odds() - p.log_odds()
@@ -80,7 +90,7 @@ def _per_trial(p: SuccessParameter, q: SuccessParameter) -> Tensor:
     never, always = p.never() & ~infinite, p.always() & ~infinite
     certain = never | always | infinite
     inner_p, inner_q = p.even_at(certain), q.even_at(certain)
-    value = _by_log_odds(inner_p.log_odds(), inner_q.log_odds(), _log_odds_difference(inner_p, inner_q))
+    value = _by_log_odds(inner_p.log_odds(), inner_q.log_odds(), log_odds_difference(inner_p, inner_q))
     if q.is_logits:
         x = torch.where(never | always, q.given, 0.0)
         at_certain = 0.0 - logsigmoid(torch.where(never, -x, x))

@@ -10,7 +10,7 @@ from torch.distributions import Exponential, Gamma, Gumbel, InverseGamma, Normal
 
 from kullback.densities.parameters import read
 from kullback.kernels.pair_ops import PairOp
-from kullback.pairs.closed.normal import OVERFLOWING_LOG, kl_to_normal, phi_of_log_mean
+from kullback.pairs.closed.normal import kl_to_normal, phi_of_log_mean
 from kullback.pairs.registry import register
 from kullback.special import binet, binet_bregman, kl_div, log1pmx
 
@@ -21,13 +21,15 @@ from kullback.special import binet, binet_bregman, kl_div, log1pmx
     source="b·φ(log(aβ_q/(bβ_p))) + ½φ(log(b/a)) + D_R(a→b): Stirling's part and Binet's remainder R",
     finished=True,
 )
+def kl_gamma_gamma(p: Gamma, q: Gamma) -> Tensor:
+    """See `_gamma_gamma`."""
+    return gamma_op(p.concentration, p.rate, q.concentration, q.rate)
+
+
 @register(Gamma, Exponential, source="Gamma ‖ Gamma with b = 1", finished=True)
-@register(Exponential, Gamma, source="Gamma ‖ Gamma with a = 1", finished=True)
-@register(InverseGamma, InverseGamma, source="that of the Gammas: x → 1/x is a bijection", finished=True)
-def kl_gamma_gamma(p: Gamma | Exponential | InverseGamma, q: Gamma | Exponential | InverseGamma) -> Tensor:
-    """See `_gamma_gamma`; an Exponential is a Gamma of concentration 1."""
-    a, b = (torch.ones_like(d.rate) if isinstance(d, Exponential) else d.concentration for d in (p, q))
-    return gamma_op(a, p.rate, b, q.rate)
+def kl_gamma_exponential(p: Gamma, q: Exponential) -> Tensor:
+    """An Exponential is a Gamma of concentration 1."""
+    return gamma_op(p.concentration, p.rate, torch.ones_like(q.rate), q.rate)
 
 
 def _gamma_gamma(a: Tensor, rate_p: Tensor, b: Tensor, rate_q: Tensor) -> Tensor:
@@ -91,13 +93,19 @@ def _exponential_exponential(rate_p: Tensor, rate_q: Tensor) -> Tensor:
 exponential_op = PairOp("exponential", _exponential_exponential, arguments=("rate_p", "rate_q"))
 
 
-@register(Exponential, Gumbel, source="c − μ/β + e^(μ/β)/(1+c) − 1 − log c, c = 1/(rate·β)")
+@register(Exponential, Gamma, source="Gamma ‖ Gamma with a = 1", finished=True)
+def kl_exponential_gamma(p: Exponential, q: Gamma) -> Tensor:
+    """Zero where q is the same Exponential."""
+    return gamma_op(torch.ones_like(p.rate), p.rate, q.concentration, q.rate)
+
+
+@register(Exponential, Gumbel, source="c − log(1+c) − log c + φ(L), c = 1/(rate·scale), L = loc/scale − log(1+c)")
 def kl_exponential_gumbel(p: Exponential, q: Gumbel) -> Tensor:
-    """E z + E e^(−z) less the entropy; at least a constant, so that nothing is lost."""
+    """See `gamma_gumbel`, here for a = 1."""
     (rate,), (loc, scale) = read(p, "rate"), read(q, "loc", "scale")
-    c, start = (rate * scale).reciprocal(), loc / scale
-    mgf = torch.exp((start - torch.log1p(c)).clamp_max(OVERFLOWING_LOG))
-    return (c - start) + mgf - (1 + torch.log(c))
+    per_scale = rate * scale
+    c = per_scale.reciprocal()
+    return phi_of_log_mean(loc / scale - torch.log1p(c)) - log1pmx(c) + torch.log(per_scale)
 
 
 @register(Exponential, Normal, source="½log(2π/e) + KL(Normal of the same moments ‖ q)")
@@ -105,3 +113,9 @@ def kl_exponential_normal(p: Exponential, q: Normal) -> Tensor:
     """Mean and standard deviation are 1/rate."""
     mean = read(p, "rate")[0].reciprocal()
     return kl_to_normal(0.5 * math.log(2 * math.pi) - 0.5, mean, mean, *read(q, "loc", "scale"))
+
+
+@register(InverseGamma, InverseGamma, source="that of the Gammas: x → 1/x is a bijection", finished=True)
+def kl_inverse_gamma_inverse_gamma(p: InverseGamma, q: InverseGamma) -> Tensor:
+    """The Gammas of the reciprocals."""
+    return gamma_op(p.concentration, p.rate, q.concentration, q.rate)
