@@ -68,9 +68,7 @@ def replace_unexplained_nan(formula: Formula, p: Distribution, q: Distribution) 
     traced = is_traced()
     if traced and p.event_shape:
         return formula(p, q)
-    infinite = [elements for side in (p, q) if (elements := _elements_where(torch.isinf, side)) is not None]
-    fixed = functools.reduce(torch.logical_or, infinite) if traced and infinite else None
-    found = (None if fixed is None else _without_gradient_at(fixed, formula, p, q)) or formula(p, q)
+    found = (_of_constant_infinities(formula, p, q) if traced else None) or formula(p, q)
     # The infinite elements of an integral have no gradient already.
     settled = ~found[0].isnan() if found[1] is not None or not found[0].requires_grad else found[0].isfinite()
     if found[0].is_meta or not (traced or not bool(settled.all())):
@@ -93,6 +91,13 @@ def _in_domain(distribution: Distribution) -> Tensor:
             valid = constraint.check(as_tensor(getattr(distribution, name)))  # type: ignore[no-untyped-call]
             inside = inside & _per_element(valid, len(distribution.batch_shape), torch.all)
     return inside
+
+
+def _of_constant_infinities(formula: Formula, p: Distribution, q: Distribution) -> Answer | None:
+    """The answer without gradient in the elements that have an infinite parameter."""
+    found = [_elements_where(torch.isinf, side) for side in (p, q)]
+    infinite = [elements for elements in found if elements is not None]
+    return _without_gradient_at(functools.reduce(torch.logical_or, infinite), formula, p, q) if infinite else None
 
 
 def _without_gradient_at(elements: Tensor, formula: Formula, p: Distribution, q: Distribution) -> Answer | None:
