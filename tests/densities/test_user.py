@@ -111,6 +111,21 @@ def test_derivatives_go_through_log_prob() -> None:
     torch.testing.assert_close(many, torch.stack([value(x, Hidden) for x in t(0.4, 0.5)]), rtol=1e-9, atol=0)
 
 
+class Arcsine(d.Distribution):
+    """1/(π√((x − 2)(5 − x))): near an end rounding loses x − 2 and 5 − x, and with them 1e-8 of the mass."""
+
+    arg_constraints: dict[str, constraints.Constraint] = {}  # noqa: RUF012
+    support = constraints.interval(2.0, 5.0)
+
+    def log_prob(self, x: torch.Tensor) -> torch.Tensor:
+        return -torch.log(math.pi * torch.sqrt((x - 2) * (5 - x)))
+
+
+def test_what_rounding_loses_at_an_end_is_in_the_error() -> None:
+    found = kb.kl_with_error(Arcsine(torch.Size(), validate_args=False), d.Uniform(t(2.0), t(5.0)))
+    assert abs(found.value.item() - math.log(4 / math.pi)) < found.error.item() < 1e-5
+
+
 def test_infinite_or_unsure() -> None:
     assert kb.kl(Hidden(d.Normal(t(0.0), t(1.0))), d.Exponential(t(1.0))).item() == math.inf
     assert kb.kl(d.Cauchy(t(0.0), t(1.0)), Hidden(d.Normal(t(0.0), t(1.0)))).item() == math.inf

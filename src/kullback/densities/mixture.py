@@ -18,7 +18,7 @@ from torch.distributions import Distribution, MixtureSameFamily
 from kullback.densities.density import Density
 from kullback.densities.mixed import Mixture
 from kullback.densities.parameters import log_classes
-from kullback.densities.point import End, Point, is_endless, same_end
+from kullback.densities.point import End, Point, at, is_endless, same_end
 from kullback.densities.registry import Reading, flat
 from kullback.densities.tails import Tail, chosen, heavier
 
@@ -82,6 +82,7 @@ def mixture_density(log_weights: Sequence[Tensor], parts: Sequence[Density]) -> 
     low, high = lows.amin(0), highs.amax(0)
     differ = [any(isinstance(end, Tensor) or end != ends[0] for end in ends) for ends in of_parts]
     inner = [end for ends, several in zip(of_parts, differ, strict=True) if several for end in ends]
+    kinks = [_tensor(end, like) for end in inner if not is_endless(end)]
     known = [part.tails for part in parts if part.tails is not None]
     tails = _heaviest([t[0] for t in known], lows == low, like), _heaviest([t[1] for t in known], highs == high, like)
 
@@ -102,7 +103,7 @@ def mixture_density(log_weights: Sequence[Tensor], parts: Sequence[Density]) -> 
         lattice=first.lattice,
         integers_only=any(part.integers_only for part in parts),
         num_integers=0 if any(part.num_integers == 0 for part in parts) else max(part.num_integers for part in parts),
-        kinks=() if first.lattice else tuple(_kink(_tensor(end, like)) for end in inner if not is_endless(end)),
+        kinks=() if first.lattice else tuple(at(end.nan_to_num(0.0, 0.0, 0.0)) for end in kinks),
     )
 
 
@@ -110,12 +111,6 @@ def _heaviest(tails: Sequence[Tail], there: Tensor, like: Tensor) -> Tail:
     """The heaviest of the tails of components that reach an end."""
     reaching = [chosen(mask, tail, _NO_MASS) for mask, tail in zip(there, tails, strict=False)]
     return functools.reduce(functools.partial(heavier, like=like), reaching, _NO_MASS)
-
-
-def _kink(end: Tensor) -> Point:
-    """An end of a component's support, where the mixture has a kink."""
-    zero = torch.zeros_like(end)
-    return Point(torch.where(end.isfinite(), end, 0.0), zero, zero, torch.full_like(zero, -math.inf))
 
 
 def inside_log_prob(part: Density, x: Point) -> Tensor:

@@ -6,6 +6,7 @@ x: it is anchor + unit·offset, and log|offset| is carried beside the offset, wh
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -92,3 +93,9 @@ def centred(loc: End, log_scale: Tensor) -> Point:
     """A mark: a location, and a scale to either side, along the last dimension."""
     steps = torch.tensor([-1.0, 0.0, 1.0], dtype=log_scale.dtype, device=log_scale.device)
     return Point(loc, log_scale, steps, torch.log(steps.abs()))
+
+
+def at(place: Tensor) -> Point:
+    """A point without width, where a density has an end or a kink."""
+    zero = torch.zeros_like(place)
+    return Point(place, zero, zero, torch.full_like(zero, -math.inf))

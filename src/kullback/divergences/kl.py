@@ -12,7 +12,7 @@ from kullback._core.exponential import expm1mx
 from kullback._core.shapes import joint_shape
 from kullback.densities.density import Density
 from kullback.densities.mixture import inside_log_prob
-from kullback.densities.point import Point, same_end
+from kullback.densities.point import at, same_end
 from kullback.densities.reading import read
 from kullback.densities.registry import Reading
 from kullback.densities.tails import diverges
@@ -162,15 +162,14 @@ def _has_all_mass(p: Density, q: Density, like: Tensor) -> Tensor:
             continue
         same = end_p == end_q
         if not p.lattice and (is_traced() or not bool(same.all())):
-            same = same | _ends_in_no_mass(end_p, q, like)
+            same = same | _ends_in_no_mass(end_p, q)
         found = found & same
     return found.squeeze(-1)
 
 
-def _ends_in_no_mass(end: Tensor, q: Density, like: Tensor) -> Tensor:
+def _ends_in_no_mass(end: Tensor, q: Density) -> Tensor:
     """Whether q has next to nothing beyond an end of p's support: its density there times the distance to its mass."""
     finite = end.isfinite()
-    zero = torch.zeros_like(like)
-    at_end = Point(torch.where(finite, end, 0.0), zero, zero, torch.full_like(zero, -math.inf))
+    at_end = at(torch.where(finite, end, 0.0))
     log_mass = torch.stack([at_end.log_distance(mark.value()[..., 1:2]) for mark in q.marks]).amax(0)
     return finite & (inside_log_prob(q, at_end) + log_mass < _NO_MASS)

@@ -7,21 +7,21 @@ halved until they agree. Nothing here knows a divergence.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from kullback._core.errors import InputValueError, explain_problem
-from kullback.densities.point import HUGE, End, Point
+from kullback.densities.point import HUGE, Point, at
 from kullback.integrate.crossings import find_crossings
-from kullback.integrate.panels import Marks, Range, find_range, locate, place_edges
+from kullback.integrate.panels import Marks, find_range, locate, place_edges
 from kullback.integrate.peaks import Peaks, edges_of, find_peaks
 from kullback.integrate.problem import Densities, Integrand, Problem, Sample
 from kullback.integrate.remainder import find_limits, remainder
 from kullback.integrate.rules import EDGE_WEIGHTS, NUM_NODES, Rule, lattice_rule, legendre
-from kullback.kernels.levels import is_traced
+from kullback.kernels.levels import is_traced, transform_active
 
 # Elements at a time: few enough for their nodes to stay in the cache.
 _CHUNK = 256
@@ -36,7 +36,7 @@ _LARGEST_EXPONENT = 300.0
 _MAX_INTEGERS = 2**22
 # Up to this |log q/p| the second-order form of an integrand is the accurate one; in panels with next to no mass log q/p
 # may be larger, as long as q has next to no mass there, too.
-_CLOSE, _CLOSE_OUTSIDE, _NEGLIGIBLE_MASS = 0.5, 10.0, 1e-14
+_CLOSE, _CLOSE_OUTSIDE, _NEGLIGIBLE_MASS = 0.5, 10.0, math.log(1e-14)
 # The logarithm of a mass of q that counts for nothing, however large log q/p is there.
 _NO_MASS = -70.0
 
@@ -65,6 +65,11 @@ class _Panels(NamedTuple):
         element, slot = (torch.cat([t, t]) for t in self[:2])
         return _Panels(element, slot, torch.cat([self.start, middle]), torch.cat([middle, self.stop]))
 
+    def ends(self, edges: Tensor) -> tuple[Tensor, Tensor]:
+        """Both ends of each panel, (panels, 1), which move with the edges of the layout."""
+        left, width = edges[self.element, self.slot], edges.diff(dim=-1)[self.element, self.slot]
+        return (left + self.start * width).unsqueeze(-1), (left + self.stop * width).unsqueeze(-1)
+
 
 def expectation(problem: Problem) -> Expectation:
     """The integral of the integrand over the coordinate, one for each element."""
@@ -87,7 +92,12 @@ def expectation(problem: Problem) -> Expectation:
 
 
 def _is_attached(problem: Problem) -> bool:
-    return torch.is_grad_enabled() and any(t.requires_grad for t in problem.parameters())
+    """Whether somebody may want derivatives; transforms do not say whether they do."""
+    if transform_active() or not torch.is_grad_enabled():
+        return transform_active()
+    # A user's class holds its parameters itself.
+    searched = any(reading.searched for reading in (problem.over, problem.p, problem.q))
+    return searched or any(t.requires_grad for t in problem.parameters())
 
 
 def _of_parameters(problem: Problem, *parameters: Tensor) -> Expectation:
@@ -96,28 +106,30 @@ def _of_parameters(problem: Problem, *parameters: Tensor) -> Expectation:
 
 
 def _expectation(problem: Problem) -> Expectation:
+    """The value from constant parameters, and the derivatives of the same sum over the same panels."""
+    attached = _is_attached(problem)
+    still = problem.mapped(torch.Tensor.detach) if attached else problem
+    integrand = problem.integrand
     peaks: Peaks | None = None
-    if problem.scaled:
-        with torch.no_grad():
-            peaks = _find_peaks(problem)
-        problem = problem._replace(log_scale=peaks.height.amax(-1))
-    still = problem.mapped(torch.Tensor.detach)
     with torch.no_grad():
         fixed = still.densities()
-        ends = _ends(fixed) if problem.ends else ()
-        marks = _with_peaks(locate(fixed.over, fixed.others(), ends), peaks)
-        limits = find_limits(fixed, marks.own[:, :1]) if problem.integrand.grows_as_log_q else None
-        reach = _reach(fixed, marks, problem.integrand, limits)
+        marks = _located(fixed, problem)
+        if problem.scaled:
+            peaks = _find_peaks(fixed, marks, integrand)
+            log_scale = peaks.height.amax(-1)
+            problem, still = problem._replace(log_scale=log_scale), still._replace(log_scale=log_scale)
+            fixed = fixed._replace(log_scale=log_scale.unsqueeze(-1))
+            marks = _with_peaks(marks, peaks)
+        limits = find_limits(fixed, marks.own[:, :1]) if integrand.grows_as_log_q else None
+        reach = find_range(fixed.over, marks, lambda v: _log_size(fixed, integrand, v), limits)
     moving = fixed
-    if is_traced() or _is_attached(problem):
+    if attached:
         moving = problem.densities()
-        ends = _ends(moving) if problem.ends else ()
-        marks = _with_peaks(locate(moving.over, moving.others(), ends), peaks)
+        marks = _with_peaks(_located(moving, problem), peaks)
     num_integers = max(density.num_integers for density in moving[:3])
     edges = place_edges(moving.over, marks, reach, num_integers=num_integers)
     # Where panels cannot be refined, an integrand that turns at p = q needs edges there, too.
-    integers_only = moving.over.lattice and any(density.integers_only for density in moving[:3])
-    if (problem.crosses or (problem.ends and is_traced())) and not integers_only:
+    if (problem.crosses or (problem.ends and is_traced())) and not moving.integers_only():
         crossings = find_crossings(
             edges.detach(),
             lambda v: fixed.sample(v).log_ratio,
@@ -125,25 +137,32 @@ def _expectation(problem: Problem) -> Expectation:
             rings=is_traced(),
         )
         edges = place_edges(moving.over, marks, reach, crossings, num_integers)
-    panels = _all_panels(edges)
-    if integers_only:
-        panels = _one_by_one(edges, panels)
-    first = _looked_at(problem, edges, panels, None)
-    value, error = first.summed(edges.shape[0]) if is_traced() else _refined(problem, edges, panels, first)
+    with torch.no_grad():
+        value, error, close, panels = (_fixed_layout if is_traced() else _adapted)(still, fixed, edges.detach())
+    if attached:
+        left, right = (edges[:, :-1], edges[:, 1:]) if panels is None else panels.ends(edges)
+        chosen, here = moving, close
+        if panels is not None:
+            chosen, here = problem.mapped(lambda t: t[panels.element]).densities(), close[panels.element]
+        nodes = _look(chosen, left, right)
+        moved = _sum_by(panels, _derived(problem, chosen, nodes, here), len(edges))
+        value = value + (moved - moved.detach())
     if limits is not None:
-        rest = remainder(moving, problem.integrand, edges, limits, first.close)
+        rest = remainder(moving, integrand, edges, limits, close)
         value, error = value + rest[0], error + rest[1]
     log_scale = torch.zeros_like(error) if problem.log_scale is None else problem.log_scale
     return Expectation(value, error + reach.beyond, log_scale)
 
 
-def _find_peaks(problem: Problem) -> Peaks:
+def _located(densities: Densities, problem: Problem) -> Marks:
+    return locate(densities.over, densities.others(), _ends(densities) if problem.ends else ())
+
+
+def _find_peaks(fixed: Densities, marks: Marks, integrand: Integrand) -> Peaks:
     """The largest values of an integrand that is known by its logarithm."""
-    fixed = problem.mapped(torch.Tensor.detach).densities()
-    marks = locate(fixed.over, fixed.others(), _ends(fixed) if problem.ends else ())
 
     def log_size(v: Tensor) -> Tensor:
-        return problem.integrand.log_size(fixed.sample(v))
+        return integrand.log_size(fixed.sample(v))
 
     peaks = find_peaks(edges_of(fixed, marks, log_size), log_size, lattice=fixed.over.lattice)
     return peaks._replace(height=peaks.height.nan_to_num(0.0, 0.0, 0.0))
@@ -156,14 +175,13 @@ def _with_peaks(marks: Marks, peaks: Peaks | None) -> Marks:
     return marks._replace(other=other, other_width=width, other_reach=torch.cat([marks.other_reach, peaks.reach], -1))
 
 
-def _reach(fixed: Densities, marks: Marks, integrand: Integrand, limits: Tensor | None) -> Range:
-    def log_size(v: Tensor) -> tuple[Tensor, Tensor]:
-        sample = fixed.sample(v)
-        size = integrand.log_size(sample)
-        unseen = (sample.log_ratio < -1e290) | sample.log_p.isnan() | sample.log_q.isnan()
-        return size.nan_to_num(-math.inf), unseen & (not fixed.over.lattice)
-
-    return find_range(fixed.over, marks, log_size, limits)
+def _log_size(densities: Densities, integrand: Integrand, v: Tensor) -> tuple[Tensor, Tensor]:
+    """How large the integrand is, and where nobody can see it because x or a log-density overflows."""
+    sample = densities.sample(v)
+    size = integrand.log_size(sample).nan_to_num(-math.inf)
+    if densities.over.lattice:
+        return size, torch.zeros_like(size, dtype=torch.bool)
+    return size, (sample.log_ratio < -1e290) | sample.log_p.isnan() | sample.log_q.isnan()
 
 
 def _ends(densities: Densities) -> tuple[Point, ...]:
@@ -175,125 +193,65 @@ def _ends(densities: Densities) -> tuple[Point, ...]:
         for end, own in ((density.low, over.low), (density.high, over.high)):
             if isinstance(end, float) and (math.isinf(end) or (isinstance(own, float) and end == own)):
                 continue
-            found.append(_end_point(end, like))
+            place = torch.as_tensor(end, dtype=like.dtype, device=like.device).expand_as(like)
+            found.append(at(torch.where(place.isfinite(), place, HUGE)))
     return tuple(found)
 
 
-def _end_point(end: End, like: Tensor) -> Point:
-    place = torch.as_tensor(end, dtype=like.dtype, device=like.device).expand_as(like)
-    zero = torch.zeros_like(place)
-    return Point(torch.where(place.isfinite(), place, HUGE), zero, zero, torch.full_like(zero, -math.inf))
+class _Nodes(NamedTuple):
+    """What is known at the nodes of panels, and maybe at both edges after them; the sample is (rows, panels·nodes)."""
+
+    sample: Sample
+    rule: Rule
+    width: Tensor
+    lost: Tensor | None
+
+    def by_panel(self, t: Tensor) -> Tensor:
+        return t.reshape(*self.width.shape, t.shape[-1] // self.width.shape[-1])
+
+    def summed(self, t: Tensor, weights: Tensor) -> Tensor:
+        return (self.by_panel(t)[..., :NUM_NODES] * weights).sum(-1) * self.width
 
 
-def _all_panels(edges: Tensor) -> _Panels:
-    """Every panel of the layout; eagerly, those that are not empty."""
-    elements, count = edges.shape[0], edges.shape[1] - 1
-    element = torch.arange(elements, device=edges.device).repeat_interleave(count)
-    slot = torch.arange(count, device=edges.device).repeat(elements)
-    start, stop = (torch.full_like(edges[:, 1:].detach(), t).reshape(-1) for t in (0.0, 1.0))
-    panels = _Panels(element, slot, start, stop)
-    return panels if is_traced() else panels.kept((edges[:, 1:] > edges[:, :-1]).reshape(-1))
-
-
-def _one_by_one(edges: Tensor, panels: _Panels) -> _Panels:
-    """Panels of at most 16 integers, for mass functions that can only be asked at integers."""
-    if is_traced():  # the layout of such a density has short panels already
-        return panels
-    while len(panels.slot) < _MAX_INTEGERS // NUM_NODES:
-        left, right = edges[panels.element, panels.slot], edges[panels.element, panels.slot + 1]
-        long = ((right - left) * (panels.stop - panels.start)) > NUM_NODES - 1
-        if not bool(long.any()):
-            return panels
-        halves = panels.kept(long).halved()
-        panels = _Panels(*(torch.cat(pair) for pair in zip(panels.kept(~long), halves, strict=True)))
-    raise InputValueError(
-        explain_problem(
-            "A mass function that is only known at integers has too many of them.",
-            got=f"more than {_MAX_INTEGERS:,} integers with mass",
-            expected="fewer, since they are summed one by one",
-            instead="register_density with a description that can be asked between the integers, too",
-        )
-    )
-
-
-class _Looked(NamedTuple):
-    """What the rules say of panels."""
-
-    element: Tensor
-    value: Tensor
-    error: Tensor
-    floor: Tensor
-    close: Tensor
-
-    def kept(self, mask: Tensor) -> _Looked:
-        return self._replace(
-            element=self.element[mask], value=self.value[mask], error=self.error[mask], floor=self.floor[mask]
-        )
-
-    def summed(self, elements: int) -> tuple[Tensor, Tensor]:
-        return _sum_by(self.element, self.value, elements), _sum_by(self.element, self.error + self.floor, elements)
-
-
-def _sum_by(element: Tensor, values: Tensor, elements: int) -> Tensor:
-    if is_traced():  # all panels of all elements, in order
-        return values.reshape(elements, -1).sum(-1)
-    return torch.zeros(elements, dtype=values.dtype, device=values.device).index_add(0, element, values)
-
-
-def _looked_at(problem: Problem, edges: Tensor, panels: _Panels, close: Tensor | None) -> _Looked:
-    """Values and errors of panels; `close` is decided by the first look at all of them."""
-    elements = edges.shape[0]
-    if is_traced():
-        count = edges.shape[1] - 1
-        chosen = problem.mapped(lambda t: t.unsqueeze(-1).expand(-1, count).reshape(-1))
-        left, right = edges[:, :-1].reshape(-1), edges[:, 1:].reshape(-1)
-    else:
-        chosen = problem.mapped(lambda t: t[panels.element])
-        left, right = edges[panels.element, panels.slot], edges[panels.element, panels.slot + 1]
-        left, right = left + panels.start * (right - left), left + panels.stop * (right - left)
-    densities = chosen.densities()
+def _look(densities: Densities, left: Tensor, right: Tensor, *, edges: bool = False) -> _Nodes:
+    """The nodes of panels (rows, panels), and with `edges` both ends of them."""
     lattice = densities.over.lattice
     if lattice:
         left, right = left.round(), right.round()
     width = right - left
     rule = lattice_rule(width) if lattice else legendre(width)
     # Nodes of an empty panel stand beside its edge, where a log-density may have no derivative.
-    sample = densities.sample(left[:, None] + torch.where(width > 0, width, 1.0)[:, None] * rule.nodes)
-    weight = torch.exp(sample.log_weight.clamp_max(_LARGEST_EXPONENT))
-    if close is None:
-        ratio = sample.log_ratio.detach()
-        negligible = weight.detach() * width.detach().unsqueeze(-1) < _NEGLIGIBLE_MASS
-        log_mass_of_q = sample.log_weight.detach() + ratio + torch.log(width.detach().clamp_min(1e-300)).unsqueeze(-1)
-        outside = torch.where(log_mass_of_q < _NO_MASS, 0.0, ratio * (_CLOSE / _CLOSE_OUTSIDE))
-        size = torch.where(negligible, outside, ratio.abs()).amax(-1)
-        size = torch.where((width > 0) & (size > 0), size, 0.0).detach()
-        if is_traced():
-            close = size.reshape(elements, -1).amax(-1) < _CLOSE
-        else:
-            zero = torch.zeros(elements, dtype=size.dtype, device=size.device)
-            close = zero.scatter_reduce(0, panels.element, size, "amax") < _CLOSE
-        close = close if problem.may_be_close is None else close & problem.may_be_close
-        if problem.group > 1:
-            group = close.reshape(-1, problem.group)
-            close = group.all(-1, keepdim=True).expand_as(group).reshape(-1)
-    here = close[panels.element].unsqueeze(-1)
-    sample = _limited(sample, here)
-    terms = problem.integrand.value(sample, here)
-    value = (terms * rule.weights).sum(-1) * width
-    other_terms = problem.integrand.differentiated(sample, moving_ends=densities.moving_ends())
-    if other_terms is not None:
-        other = (other_terms * rule.weights).sum(-1) * width
-        value = value.detach() + (other - other.detach())
-    with torch.no_grad():
-        error = _disagreement(terms.detach(), rule, width, lattice=lattice)
-        if not lattice:
-            error = error + _missed_at_edges(problem.integrand, densities, (left, right), terms.detach(), here)
-        noise = (sample.log_p.abs() + sample.log_q.abs()).nan_to_num(0.0).clamp_max(HUGE) * problem.integrand.slope(
-            sample, here
-        )
-        noise = torch.where(weight > 0, weight * noise, 0.0) + terms.abs()
-        floor = 4 * torch.finfo(value.dtype).eps * (noise * rule.weights).sum(-1) * width
-    return _Looked(panels.element, value, error, floor.nan_to_num(0.0), close)
+    v = left.unsqueeze(-1) + torch.where(width > 0, width, 1.0).unsqueeze(-1) * rule.nodes
+    v = torch.cat([v, left.unsqueeze(-1), right.unsqueeze(-1)], -1) if edges else v
+    v = v.flatten(1)
+    return _Nodes(densities.sample(v), rule, width, densities.lost(v) if edges else None)
+
+
+def _sum_by(panels: _Panels | None, values: Tensor, elements: int) -> Tensor:
+    if panels is None:  # all panels of all elements, in order
+        return values.sum(-1)
+    zero = torch.zeros(elements, dtype=values.dtype, device=values.device)
+    return zero.index_add(0, panels.element, values.squeeze(-1))
+
+
+def _ratio_size(nodes: _Nodes) -> Tensor:
+    """How large the log-ratio is where p has mass, one number for each row."""
+    sample, width = nodes.sample, nodes.width.unsqueeze(-1)
+    ratio, log_weight = (nodes.by_panel(t)[..., :NUM_NODES] for t in (sample.log_ratio, sample.log_weight))
+    log_width = torch.log(width.clamp_min(1e-300))
+    outside = torch.where(log_weight + ratio + log_width < _NO_MASS, 0.0, ratio * (_CLOSE / _CLOSE_OUTSIDE))
+    size = torch.where(log_weight + log_width < _NEGLIGIBLE_MASS, outside, ratio.abs())
+    return torch.where((width > 0) & (size > 0), size, 0.0).flatten(1).amax(-1)
+
+
+def _is_close(problem: Problem, size: Tensor) -> Tensor:
+    """Which elements have a small log-ratio at all nodes."""
+    close = size < _CLOSE
+    close = close if problem.may_be_close is None else close & problem.may_be_close
+    if problem.group == 1:
+        return close
+    group = close.reshape(-1, problem.group)
+    return group.all(-1, keepdim=True).expand_as(group).reshape(-1)
 
 
 def _limited(sample: Sample, close: Tensor) -> Sample:
@@ -302,52 +260,90 @@ def _limited(sample: Sample, close: Tensor) -> Sample:
     return sample._replace(log_ratio=limited)
 
 
-def _disagreement(terms: Tensor, rule: Rule, width: Tensor, *, lattice: bool) -> Tensor:
-    """The error of a rule, from what two null rules see."""
-    size = (terms.abs() * rule.weights).sum(-1) * width
-    seen = torch.hypot((terms * rule.odd).sum(-1), (terms * rule.even).sum(-1)) * width
+def _integrated(problem: Problem, nodes: _Nodes, close: Tensor, *, lattice: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Values of panels, their errors by what null rules see, and the errors that rounding leaves them."""
+    close, rule, width = close.unsqueeze(-1), nodes.rule, nodes.width
+    sample = _limited(nodes.sample, close)
+    terms = problem.integrand.value(sample, close)
+    value, size = nodes.summed(terms, rule.weights), nodes.summed(terms.abs(), rule.weights)
+    seen = torch.hypot(nodes.summed(terms, rule.odd), nodes.summed(terms, rule.even))
     error = size * (_SAFETY * seen / size.clamp_min(1e-300)).clamp_max(1.0) ** 1.5
-    return torch.where(width <= NUM_NODES, 0.0, error) if lattice else error
+    if lattice:
+        error = torch.where(width <= NUM_NODES, 0.0, error)
+    else:  # a kink between an edge and the first node is seen by no node: does their polynomial meet the edge?
+        by_panel = nodes.by_panel(terms)
+        missed = by_panel[..., NUM_NODES:] - by_panel[..., :NUM_NODES] @ EDGE_WEIGHTS.to(terms).T
+        error = error + _BLIND * width * missed.nan_to_num(0.0, 0.0, 0.0).abs().sum(-1)
+    weight = torch.exp(sample.log_weight.clamp_max(_LARGEST_EXPONENT))
+    noise = (sample.log_p.abs() + sample.log_q.abs()).nan_to_num(0.0).clamp_max(HUGE)
+    noise = torch.where(weight > 0, weight * noise * problem.integrand.slope(sample, close), 0.0) + terms.abs()
+    noise = 4 * torch.finfo(value.dtype).eps * noise
+    noise = noise if nodes.lost is None else noise + nodes.lost * terms.abs()
+    floor = nodes.summed(noise, rule.weights)
+    return value, error, floor.nan_to_num(0.0)
 
 
-def _missed_at_edges(
-    integrand: Integrand, densities: Densities, edges: tuple[Tensor, Tensor], terms: Tensor, close: Tensor
-) -> Tensor:
-    """A kink between an edge and the first node is seen by no node: does their polynomial meet the edge?"""
-    at_edges = integrand.value(_limited(densities.sample(torch.stack(edges, -1)), close), close)
-    missed = at_edges - terms @ EDGE_WEIGHTS.to(terms).T
-    return _BLIND * (edges[1] - edges[0]) * missed.nan_to_num(0.0, 0.0, 0.0).abs().sum(-1)
+def _derived(problem: Problem, densities: Densities, nodes: _Nodes, close: Tensor) -> Tensor:
+    """Values of panels that derivatives are taken of."""
+    sample = _limited(nodes.sample, close.unsqueeze(-1))
+    terms = problem.integrand.differentiated(sample, moving_ends=densities.moving_ends())
+    terms = problem.integrand.value(sample, close.unsqueeze(-1)) if terms is None else terms
+    return nodes.summed(terms, nodes.rule.weights)
 
 
-def _refined(problem: Problem, edges: Tensor, panels: _Panels, first: _Looked) -> tuple[Tensor, Tensor]:
-    """Panels whose error is too large are halved until it is not; derivatives go through the panels that stay."""
-    elements = edges.shape[0]
-    bad = _too_large(first, first.value.detach(), torch.zeros_like(edges[:, 0]))
-    if not bool(bad.any()):
-        return first.summed(elements)
-    good = first.kept(~bad)
-    value, error = good.summed(elements)
+_Found = tuple[Tensor, Tensor, Tensor, "_Panels | None"]
+
+
+def _fixed_layout(problem: Problem, densities: Densities, edges: Tensor) -> _Found:
+    """Value, error and which elements are close, where values cannot be looked at: all panels of the layout."""
+    nodes = _look(densities, edges[:, :-1], edges[:, 1:], edges=not densities.over.lattice)
+    close = _is_close(problem, _ratio_size(nodes))
+    value, error, floor = _integrated(problem, nodes, close, lattice=densities.over.lattice)
+    return value.sum(-1), (error + floor).sum(-1), close, None
+
+
+def _adapted(problem: Problem, densities: Densities, edges: Tensor) -> _Found:
+    """The same and the panels, which are halved while their error is too large."""
+    lattice, integers_only = densities.over.lattice, densities.integers_only()
+    elements, device = len(edges), edges.device
+    element, slot = torch.nonzero(edges[:, 1:] > edges[:, :-1], as_tuple=True)
+    start = torch.zeros(len(slot), dtype=edges.dtype, device=device)
+    panels, close = _Panels(element, slot, start, start + 1), None
+    value = error = torch.zeros(elements, dtype=edges.dtype, device=device)
     settled: list[_Panels] = []
-    with torch.no_grad():
-        known, left, rounds = value.detach(), panels.kept(bad).halved(), 1
-        while True:
-            looked = _looked_at(problem.mapped(torch.Tensor.detach), edges.detach(), left, first.close)
-            bad = _too_large(looked, looked.value, known)
-            if rounds >= _MAX_ROUNDS or len(left.slot) > _MAX_PANELS * elements:
-                bad = torch.zeros_like(bad)
-            more = looked.kept(~bad).summed(elements)
-            known, error = known + more[0], error + more[1]
-            settled.append(left.kept(~bad))
-            if not bool(bad.any()):
-                break
-            left, rounds = left.kept(bad).halved(), rounds + 1
-    if not torch.is_grad_enabled() or not value.requires_grad:
-        return known, error
-    last = _Panels(*(torch.cat(column) for column in zip(*settled, strict=True)))
-    again = _looked_at(problem, edges, last, first.close)
-    return value + _sum_by(again.element, again.value, elements), error
+    most = _MAX_INTEGERS // NUM_NODES if integers_only else _MAX_PANELS * elements
+    for step in range(_MAX_ROUNDS):
+        nodes = _look(problem.mapped(lambda t: t[panels.element]).densities(), *panels.ends(edges), edges=not lattice)  # noqa: B023
+        if close is None:
+            zero = torch.zeros_like(value)
+            close = _is_close(problem, zero.scatter_reduce(0, panels.element, _ratio_size(nodes), "amax"))
+        here, estimate, floor = (
+            t.squeeze(-1) for t in _integrated(problem, nodes, close[panels.element], lattice=lattice)
+        )
+        total = value.index_add(0, panels.element, here).abs()
+        bad = estimate > _TOLERANCE * total[panels.element] + floor
+        bad = nodes.width.squeeze(-1) > NUM_NODES if integers_only else bad
+        if step == _MAX_ROUNDS - 1 or len(panels.slot) > most:
+            if integers_only:
+                _refuse_integers()
+            bad = torch.zeros_like(bad)
+        good = panels.kept(~bad)
+        value = value.index_add(0, good.element, here[~bad])
+        error = error.index_add(0, good.element, (estimate + floor)[~bad])
+        settled.append(good)
+        if not bool(bad.any()):
+            break
+        panels = panels.kept(bad).halved()
+    assert close is not None
+    return value, error, close, _Panels(*(torch.cat(column) for column in zip(*settled, strict=True)))
 
 
-def _too_large(looked: _Looked, values: Tensor, known: Tensor) -> Tensor:
-    total = known.index_add(0, looked.element, values).abs()
-    return looked.error > _TOLERANCE * total[looked.element] + looked.floor
+def _refuse_integers() -> NoReturn:
+    raise InputValueError(
+        explain_problem(
+            "A mass function that is only known at integers has too many of them.",
+            got=f"more than {_MAX_INTEGERS:,} integers with mass",
+            expected="fewer, since they are summed one by one",
+            instead="register_density with a description that can be asked between the integers, too",
+        )
+    )

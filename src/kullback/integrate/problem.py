@@ -126,6 +126,20 @@ class Densities(NamedTuple):
         sides = self.p, self.q
         return not self.over.lattice and any(isinstance(end, Tensor) for side in sides for end in (side.low, side.high))
 
+    def integers_only(self) -> bool:
+        """Whether there are sums over mass functions that can only be asked at integers."""
+        return self.over.lattice and any(density.integers_only for density in self[:3])
+
+    def lost(self, v: Tensor) -> Tensor | None:
+        """The share of the distance to the ends that rounding loses where a class can only be asked at x itself."""
+        if self.over.lattice or all(density.tails is not None for density in self[:3]):
+            return None
+        x, lost = self.over.coordinate.point(v), torch.zeros_like(v)
+        for end in (self.over.low, self.over.high):
+            unit = torch.finfo(v.dtype).eps * torch.as_tensor(end, dtype=v.dtype, device=v.device).abs()
+            lost = lost + torch.where(unit < math.inf, unit * torch.exp(-x.log_distance(end)), 0.0)
+        return lost.clamp_max(1.0)
+
     def others(self) -> tuple[Density, ...]:
         """Those that are not integrated over."""
         return tuple(d for i, d in enumerate((self.p, self.q)) if d is not self.over and (i == 0 or d is not self.p))

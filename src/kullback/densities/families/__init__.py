@@ -2,16 +2,10 @@
 
 from kullback.densities.families import (  # noqa: F401
     beta,
-    continuous_bernoulli,
+    exponential_tails,
     gamma,
-    gumbel,
-    kumaraswamy,
-    laplace,
-    logistic,
+    interval,
     normal,
     pareto,
     student_t,
-    uniform,
-    von_mises,
-    weibull,
 )

@@ -1,4 +1,4 @@
-"""Gamma, and with it Chi2, Exponential and InverseGamma, for integrals; `registry` finds them."""
+"""Gamma, and with it Chi2, Exponential and InverseGamma, and Weibull, for integrals; `registry` finds them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
-from torch.distributions import Chi2, Exponential, Gamma, InverseGamma
+from torch.distributions import Chi2, Exponential, Gamma, InverseGamma, Weibull
 
-from kullback.densities import LOG_2PI, Density, binet, exponential, family, of_log, power
+from kullback.densities import LOG_2PI, Density, binet, exponential, family, of_log, power, stable_exp
 
 
 @family(Gamma, "concentration", "rate")
@@ -35,6 +35,14 @@ def chi2(df: Tensor) -> Density:
 def exponential_density(rate: Tensor) -> Density:
     """Gamma(1, rate)."""
     return gamma(torch.ones_like(rate), rate)
+
+
+@family(Weibull, "scale", "concentration")
+def weibull(scale: Tensor, concentration: Tensor) -> Density:
+    """Log k + kt − e^(kt) − log x, t = log(x/scale)."""
+    k, unit = concentration, torch.log(scale)
+    upper = exponential(k, stable_exp(-k * unit))
+    return of_log(unit, 1 / k, lambda t: torch.log(k) + k * t - torch.exp((k * t).clamp_max(690.0)), power(k), upper)
 
 
 def _log_gamma(a: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor], Tensor]:
