@@ -30,15 +30,14 @@ from torch.distributions import (
 
 from kullback import kernels
 from kullback.pairs.closed import (
-    bernoulli,
     beta,
     cauchy,
+    counts,
     gamma,
     gumbel,
     laplace,
     normal,
     pareto,
-    poisson,
 )
 from kullback.pairs.dispatch import kl_divergence
 
@@ -52,7 +51,7 @@ REAL, SCALE, SHAPE, PROBS, LOGITS = "real", "scale", "shape", "probs", "logits"
 OPS = {
     "normal": (normal.normal_op, (REAL, SCALE, REAL, SCALE)),
     "gamma": (gamma.gamma_op, (SHAPE, SCALE, SHAPE, SCALE)),
-    "poisson": (poisson.poisson_op, (SCALE, SCALE)),
+    "poisson": (counts.poisson_op, (SCALE, SCALE)),
     "exponential": (gamma.exponential_op, (SCALE, SCALE)),
     "half_normal": (normal.half_normal_op, (SCALE, SCALE)),
     "laplace": (laplace.laplace_op, (REAL, SCALE, REAL, SCALE)),
@@ -62,14 +61,14 @@ OPS = {
     "weibull": (gumbel.weibull_op, (SCALE, SCALE, SCALE, SCALE)),
     **{
         f"geometric-{kind_p}-{kind_q}": (
-            bernoulli.GEOMETRIC_OPS[kind_p == LOGITS, kind_q == LOGITS],
+            counts.GEOMETRIC_OPS[kind_p == LOGITS, kind_q == LOGITS],
             (kind_p, kind_q),
         )
         for kind_p, kind_q in itertools.product((PROBS, LOGITS), repeat=2)
     },
     **{
         f"bernoulli-{kind_p}-{kind_q}": (
-            bernoulli.BERNOULLI_OPS[kind_p == LOGITS, kind_q == LOGITS],
+            counts.BERNOULLI_OPS[kind_p == LOGITS, kind_q == LOGITS],
             (kind_p, kind_q),
         )
         for kind_p, kind_q in itertools.product((PROBS, LOGITS), repeat=2)
@@ -224,7 +223,7 @@ def test_dtypes_mix_as_the_contract_says():
 def test_an_element_that_is_infinite_or_not_asked_for_leaves_no_nan():
     p = torch.tensor([0.0, 0.5, 1.0, 0.5], dtype=torch.float64, requires_grad=True)
     q = torch.tensor([0.5, 0.0, 0.5, 1.0], dtype=torch.float64, requires_grad=True)
-    value = bernoulli.BERNOULLI_OPS[False, False](p, q)
+    value = counts.BERNOULLI_OPS[False, False](p, q)
     assert value.tolist() == pytest.approx([0.6931471805599453, torch.inf, 0.6931471805599453, torch.inf])
     to_p, to_q = torch.autograd.grad(value.sum(), (p, q))
     assert to_p.tolist() == [0.0, 0.0, 0.0, 0.0]

@@ -132,7 +132,7 @@ def _ops(name: str, formula: Callable[[SuccessParameter, SuccessParameter], Tens
     return {(of_p, of_q): op(of_p, of_q) for of_p in (False, True) for of_q in (False, True)}
 
 
-_BERNOULLI_OPS, _GEOMETRIC_OPS = _ops("bernoulli", _per_trial), _ops("geometric", _per_success)
+BERNOULLI_OPS, GEOMETRIC_OPS = _ops("bernoulli", _per_trial), _ops("geometric", _per_success)
 
 
 def _of_given(ops: dict[tuple[bool, bool], PairOp], p: OfTrials, q: OfTrials) -> Tensor:
@@ -148,13 +148,13 @@ def _of_given(ops: dict[tuple[bool, bool], PairOp], p: OfTrials, q: OfTrials) ->
 )
 def kl_bernoulli_bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
     """See the head of this file."""
-    return _of_given(_BERNOULLI_OPS, p, q)
+    return _of_given(BERNOULLI_OPS, p, q)
 
 
 @register(Geometric, Geometric, source="KL(Bernoulli(p) ‖ Bernoulli(q)) / p, by the chain rule", finished=True)
 def kl_geometric_geometric(p: Geometric, q: Geometric) -> Tensor:
     """1/p trials are expected, each of which contributes the divergence of one trial; probs = 1 is allowed."""
-    return _of_given(_GEOMETRIC_OPS, p, q)
+    return _of_given(GEOMETRIC_OPS, p, q)
 
 
 @register(Bernoulli, Poisson, source="[p log(p/λ) − p + λ] + [(1−p) log(1−p) + p]")
@@ -181,7 +181,7 @@ def kl_binomial_binomial(p: Binomial, q: Binomial) -> Tensor | tuple[Tensor, Ten
     n = p.total_count
     if is_traced() or not bool((n == q.total_count).all()):
         return integral(p, q)
-    per_trial = working(_of_given(_BERNOULLI_OPS, p, q))
+    per_trial = working(_of_given(BERNOULLI_OPS, p, q))
     return torch.where(n == 0, 0.0, n * per_trial)
 
 
