@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kullback._core.errors import InputValueError, explain_problem
+from kullback._core.files import write_whole
 from kullback.cli.explain import Reading
 from kullback.cli.options import OK, Columns, Debug, Json, column_names
 
@@ -137,7 +138,7 @@ def _read_text(path: Path) -> Any:
 def _draw(best: Projection, path: Path) -> None:
     figure = best.plot()
     try:
-        figure.savefig(path, dpi=150)
+        write_whole(path, lambda beside: figure.savefig(beside, dpi=150))
     except OSError as error:
         raise InputValueError(f"{path} cannot be written: {error.strerror or error}.") from error
     print(f"wrote {path}", file=sys.stderr)
