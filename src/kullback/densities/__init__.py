@@ -1,4 +1,4 @@
-"""What an integral needs to know of a univariate distribution: one description for each family.
+"""What an integral needs to know of a univariate distribution: a description for each family; `divergences` reads it.
 
 The names here are all that the description of a family is made of, one of yours by `register_density`, too.
 """

@@ -1,4 +1,4 @@
-"""Density: a univariate distribution as an integral sees it. The page to read before adding a family.
+"""Density: a univariate distribution as an integral sees it. Read this before you add a family.
 
 A family is a function of its parameters, float64 tensors with a trailing dimension of 1 for the nodes, that returns a
 `Density`; `families/gamma.py` is a short example, and `registry.family` enters it. The integrals need

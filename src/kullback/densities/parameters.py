@@ -1,4 +1,4 @@
-"""Reading a distribution's parameters: the ones its maker gave, in the precision that formulas work in.
+"""A distribution's parameters: those its maker gave, in the precision of formulas; `pairs` and `families` read them.
 
 Formulas compute in float64 whatever the parameters' dtype, and the result is rounded once at the end: that is how a
 float32 answer is the exact one for the stored float32 parameters. (A device without float64 works in float32.)

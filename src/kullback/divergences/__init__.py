@@ -1,1 +1,1 @@
-"""Divergences of distributions: an integrand of a few lines each."""
+"""Divergences of distributions by the engine: an integrand of a few lines each; `pairs` calls them."""

@@ -1,1 +1,1 @@
-"""The one engine: expectations of functions of two densities, by graded panels; it knows no divergence."""
+"""The one engine: expectations of functions of two densities, by graded panels; `divergences` calls it."""

@@ -1,4 +1,4 @@
-"""You hold two distributions. Closed forms of KL(p ‖ every q) are in `closed/`, in the file named after p."""
+"""KL and other divergences of two distributions; `api` calls them. `closed/` has formulas of KL, by the family of p."""
 
 # Most are imported because they register their rules.
 from kullback.pairs import (  # noqa: F401

@@ -1,4 +1,4 @@
-"""Transformed distributions that are a known family: 1 + 2·Normal is a Normal, exp of a Normal a LogNormal.
+"""Transformed distributions that are a known family: exp of a Normal is a LogNormal; `registry` and `divergences` ask.
 
 Of `TransformedDistribution` only an integral knows the divergence; a known family has closed forms. `registry` asks for
 the rule, `divergences` and `entropy` for the family. Parameters are computed in working precision.

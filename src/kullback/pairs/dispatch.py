@@ -1,4 +1,4 @@
-"""kl_divergence(p, q) and what can be asked about it: the method, the error, the list of pairs."""
+"""KL(p ‖ q) of two distributions, with its method and its error: from the rule to the rounded value; `api` calls it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""KL between members of any one exponential family, from its log-normaliser alone.
+"""KL between members of any one exponential family, from its log-normaliser alone; `registry` asks for the rule.
 
 With natural parameters θ and log-normaliser A, Δ = θ_q − θ_p, the divergence is the Bregman divergence of A. Its usual
 form A(θ_q) − A(θ_p) − ⟨Δ, ∇A(θ_p)⟩ cancels when p is close to q; Taylor's remainder does not:

@@ -1,4 +1,4 @@
-"""Hand kullback's answers to torch's own `kl_divergence`, and take them back again.
+"""Hand kullback's answers to torch's own `kl_divergence`, and take them back again; users call both functions.
 
 Only these two functions touch torch's registry, and only when they are called.
 """

@@ -1,4 +1,7 @@
-"""What a distribution holds: its tensors, and the dtype of an answer. Parameters are read by `densities.parameters`."""
+"""What a distribution holds: its tensors, and the dtype of an answer; all of `pairs` calls it.
+
+`densities.parameters` reads parameters by their names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which formula answers KL(p ‖ q): registration, resolution, coverage.
+"""Which formula answers KL(p ‖ q): registration, and the most specific rule; `dispatch` asks, formulas register.
 
 A rule belongs to a pair of classes and answers for their subclasses. Among the rules that apply, one is *more
 specific* than another if both of its classes are subclasses of the other's; the most specific rule wins, and if no

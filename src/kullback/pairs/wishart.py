@@ -1,4 +1,4 @@
-"""KL(Wishart ‖ q).
+"""KL(Wishart ‖ q). Called by `pairs.dispatch`.
 
 With a = n_p/2, b = n_q/2, V_q⁻¹V_p similar to MMᵀ, M = I + W lower triangular, the terms of the textbook formula that
 cancel at many degrees of freedom combine to

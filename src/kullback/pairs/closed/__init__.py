@@ -1,4 +1,9 @@
-"""Closed forms of KL(p ‖ q), one file per family of p; importing this package registers them."""
+"""Closed forms of KL(p ‖ q), by the family of p; `pairs.registry` finds them. Importing this package registers them.
+
+Related families share a file: `gamma` has Exponential and InverseGamma, `gumbel` has Weibull, `normal` has HalfNormal
+and LogNormal, `cauchy` has HalfCauchy, `categorical` has OneHotCategorical and Multinomial, `counts` has Bernoulli,
+Binomial, Geometric and Poisson.
+"""
 
 import importlib
 import pkgutil

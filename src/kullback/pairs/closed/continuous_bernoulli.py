@@ -1,4 +1,4 @@
-"""KL(ContinuousBernoulli ‖ q): the density on [0, 1] is proportional to e^(ηx), η the log-odds. See `pairs.dispatch`.
+"""KL(ContinuousBernoulli ‖ q): a density on [0, 1] like e^(ηx), η the log-odds. Called by `pairs.dispatch`.
 
 It is an exponential family with log-normaliser η/2 + B(η), B(η) = log(sinh(η/2)/(η/2)) even and convex, so the
 divergence from another member is the Bregman divergence of B. The restriction of an Exponential to [0, 1] is the member

@@ -1,4 +1,6 @@
-"""KL(Normal ‖ q), KL(HalfNormal ‖ q) and KL(LogNormal ‖ q); the other files in `closed/` call `kl_to_normal`.
+"""KL(Normal ‖ q), KL(HalfNormal ‖ q) and KL(LogNormal ‖ q), called by `pairs.dispatch`.
+
+The other files in `closed/` call `kl_to_normal`.
 
 KL(p ‖ Normal(μ, σ)) splits at the Normal with the mean m and the deviation s of p: with φ(x) = eˣ − 1 − x it is
 

@@ -1,4 +1,4 @@
-"""Gaussians in several dimensions: dense, of low rank, by their margins, and bounds for mixtures of them."""
+"""Gaussians in several dimensions: dense, of low rank, and bounds for mixtures of them; `dispatch` calls."""
 
 from kullback.pairs.gaussian import low_rank, mixture_bounds, multivariate_normal
 

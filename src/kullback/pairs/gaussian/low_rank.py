@@ -1,4 +1,4 @@
-r"""KL(LowRankMultivariateNormal ‖ itself), Σ = D + UUᵀ on both sides, in O(n·k²): no n × n matrix is formed.
+r"""KL(LowRankMultivariateNormal ‖ itself), Σ = D + UUᵀ in O(n·k²): no n × n matrix is formed. Called by `dispatch`.
 
 With A = D_q^{-½}U_q and C = I + AᵀA = KKᵀ, a square root of the whitened inverse needs only k × k factors:
 

@@ -1,4 +1,4 @@
-"""Bounds of KL(f ‖ g) for Gaussian mixtures f = Σ π_a f_a, g = Σ ω_b g_b in several dimensions.
+"""Bounds of KL(f ‖ g) for Gaussian mixtures f = Σ π_a f_a, g = Σ ω_b g_b in several dimensions; `registry` asks.
 
 No deterministic method gives the divergence itself. With D the divergences between components, and for any mixture
 h = Σ w_j h_j, the two ends of E_{f_a} log h are

@@ -1,4 +1,4 @@
-"""KL(MultivariateNormal ‖ q), and of the other Gaussians in several dimensions: one formula for all."""
+"""KL(MultivariateNormal ‖ q), and of the other Gaussians in several dimensions: one formula; `dispatch` calls it."""
 
 from __future__ import annotations
 

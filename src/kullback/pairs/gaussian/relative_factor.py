@@ -1,4 +1,4 @@
-"""Two positive definite matrices compared: W with L_p = L_q·(I + W), and what a divergence needs of it.
+"""Two positive definite matrices compared: W with L_p = L_q·(I + W), for Gaussians and Wishart.
 
 With Σ = LLᵀ, Σ_q⁻¹Σ_p has the trace ‖I+W‖² and the determinant Π(1+wᵢᵢ)², so that
 
