@@ -260,8 +260,8 @@ def _limited(sample: Sample, close: Tensor) -> Sample:
     return sample._replace(log_ratio=limited)
 
 
-def _integrated(problem: Problem, nodes: _Nodes, close: Tensor, *, lattice: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Values of panels, their errors by what null rules see, and the errors that rounding leaves them."""
+def _integrated(problem: Problem, nodes: _Nodes, close: Tensor, *, lattice: bool) -> tuple[Tensor, ...]:
+    """Values of panels, their errors by what null rules see, by rounding, and by what it loses at the ends."""
     close, rule, width = close.unsqueeze(-1), nodes.rule, nodes.width
     sample = _limited(nodes.sample, close)
     terms = problem.integrand.value(sample, close)
@@ -277,10 +277,9 @@ def _integrated(problem: Problem, nodes: _Nodes, close: Tensor, *, lattice: bool
     weight = torch.exp(sample.log_weight.clamp_max(_LARGEST_EXPONENT))
     noise = (sample.log_p.abs() + sample.log_q.abs()).nan_to_num(0.0).clamp_max(HUGE)
     noise = torch.where(weight > 0, weight * noise * problem.integrand.slope(sample, close), 0.0) + terms.abs()
-    noise = 4 * torch.finfo(value.dtype).eps * noise
-    noise = noise if nodes.lost is None else noise + nodes.lost * terms.abs()
-    floor = nodes.summed(noise, rule.weights)
-    return value, error, floor.nan_to_num(0.0)
+    floor = 4 * torch.finfo(value.dtype).eps * nodes.summed(noise, rule.weights)
+    lost = torch.zeros_like(floor) if nodes.lost is None else nodes.summed(nodes.lost * terms.abs(), rule.weights)
+    return value, error, floor.nan_to_num(0.0), lost.nan_to_num(0.0)
 
 
 def _derived(problem: Problem, densities: Densities, nodes: _Nodes, close: Tensor) -> Tensor:
@@ -298,8 +297,8 @@ def _fixed_layout(problem: Problem, densities: Densities, edges: Tensor) -> _Fou
     """Value, error and which elements are close, where values cannot be looked at: all panels of the layout."""
     nodes = _look(densities, edges[:, :-1], edges[:, 1:], edges=not densities.over.lattice)
     close = _is_close(problem, _ratio_size(nodes))
-    value, error, floor = _integrated(problem, nodes, close, lattice=densities.over.lattice)
-    return value.sum(-1), (error + floor).sum(-1), close, None
+    value, error, floor, lost = _integrated(problem, nodes, close, lattice=densities.over.lattice)
+    return value.sum(-1), (error + floor + lost).sum(-1), close, None
 
 
 def _adapted(problem: Problem, densities: Densities, edges: Tensor) -> _Found:
@@ -317,7 +316,7 @@ def _adapted(problem: Problem, densities: Densities, edges: Tensor) -> _Found:
         if close is None:
             zero = torch.zeros_like(value)
             close = _is_close(problem, zero.scatter_reduce(0, panels.element, _ratio_size(nodes), "amax"))
-        here, estimate, floor = (
+        here, estimate, floor, lost = (
             t.squeeze(-1) for t in _integrated(problem, nodes, close[panels.element], lattice=lattice)
         )
         total = value.index_add(0, panels.element, here).abs()
@@ -329,7 +328,7 @@ def _adapted(problem: Problem, densities: Densities, edges: Tensor) -> _Found:
             bad = torch.zeros_like(bad)
         good = panels.kept(~bad)
         value = value.index_add(0, good.element, here[~bad])
-        error = error.index_add(0, good.element, (estimate + floor)[~bad])
+        error = error.index_add(0, good.element, (estimate + floor + lost)[~bad])
         settled.append(good)
         if not bool(bad.any()):
             break
