@@ -93,7 +93,7 @@ def fill(table: str, *, again: bool = False) -> None:
                 row["gradient"] = gradient(*given)
         elif not agrees(value, row["kl"]):
             print("differs:", *given, "stored", row["kl"], "computed", mp.nstr(value, _DIGITS), file=sys.stderr)
-    finite = [row for row in rows if table.startswith("pairs/") or row["kl"] not in ("+inf", "inf")]
+    finite = [row for row in rows if table.startswith("pairs/") or row.get("kl") not in ("+inf", "inf")]
     text = ",\n".join(json.dumps(row) for row in finite)
     path.write_text(f"[\n{text}\n]\n", encoding="utf-8")
 
