@@ -10,6 +10,7 @@ from torch import distributions as d
 from torch.distributions import constraints
 
 import kullback as kb
+from kullback.divergences.kl import integral
 
 
 def t(*values: float) -> torch.Tensor:
@@ -74,6 +75,36 @@ def test_a_flat_mass_function_is_as_wide_as_its_support() -> None:
     assert kb.js(Die(validate_args=False), d.Poisson(t(4.0))).item() == pytest.approx(
         kb.js(known, d.Poisson(t(4.0))).item(), rel=1e-12
     )
+
+
+class OfCounts(d.Distribution):
+    """A mass function of 1, 2, 3, …"""
+
+    arg_constraints: dict[str, constraints.Constraint] = {}  # noqa: RUF012
+    support = constraints.positive_integer
+
+    def __init__(self, slope: torch.Tensor, power: torch.Tensor, log_total: float) -> None:
+        self.slope, self.power, self._log_total = slope, power, log_total
+        super().__init__(validate_args=False)
+
+    def log_prob(self, x: torch.Tensor) -> torch.Tensor:
+        return -self.slope * x - self.power * torch.log(x) - self._log_total
+
+
+@pytest.mark.parametrize(
+    ("power", "log_zeta", "want"),
+    [
+        (5.0, 0.03626225964922792, 0.5494491289615534),
+        pytest.param(4.0, 0.07910987306733563, 0.43603871872755995, marks=pytest.mark.slow),
+    ],
+)
+def test_a_sum_that_falls_as_a_power_says_what_is_beyond(power: float, log_zeta: float, want: float) -> None:
+    """Millions of integers were lost one by one beside the sum, and 2e-14 is beyond them.
+
+    By mpmath it is kζ'(k)/ζ(k) − log ζ(k) + log(2)·ζ(k − 1)/ζ(k), k the power.
+    """
+    value, error = integral(OfCounts(t(0.0), t(power), log_zeta), OfCounts(t(math.log(2.0)), t(0.0), 0.0))
+    assert abs(value.item() - want) <= error.item() < 1e-13
 
 
 def test_several_peaks() -> None:

@@ -327,7 +327,8 @@ def _adapted(problem: Problem, densities: Densities, edges: Tensor) -> _Found:
                 _refuse_integers()
             bad = torch.zeros_like(bad)
         good = panels.kept(~bad)
-        value = value.index_add(0, good.element, here[~bad])
+        # One by one, millions of small panels would be lost beside what is settled already.
+        value = value + torch.zeros_like(value).index_add(0, good.element, here[~bad])
         error = error.index_add(0, good.element, (estimate + floor + lost)[~bad])
         settled.append(good)
         if not bool(bad.any()):

@@ -126,6 +126,8 @@ def find_range(
     rising = torch.cat([~last_one, size[..., 1:] > (size[..., :-1] - 0.1).clamp_min(-NEGLIGIBLE)], -1)
     amount = torch.exp((size + torch.log(step)).clamp_max(700.0))
     beyond = torch.where(blind, torch.where(rising, math.inf, amount), 0.0).amax(-1)
+    if over.integers_only:  # where the terms of a power are negligible, their sum is not yet
+        beyond = torch.maximum(beyond, amount.gather(-1, reach).squeeze(-1))
     low, high = (rungs.gather(-1, reach)[..., i, :] for i in (0, 1))
     beyond = beyond[..., 1] if over.lattice else beyond.sum(-1)
     # The integrand may be large at a narrow mark of another density, and nowhere on a rung.
