@@ -80,6 +80,13 @@ inline void stream_lanes(FloatVector v, float* target) {
 #endif
 }
 
+// Streamed values are not ordered with later stores: without this another thread may hear that a row is written before it is.
+inline void finish_streams() {
+#if defined(__AVX2__)
+    _mm_sfence();
+#endif
+}
+
 template <class T>
 inline Vector<T> fill(T x) {
     return x - Vector<T>{};

@@ -427,6 +427,7 @@ int64_t forward_in_strips(const RowsCall& call, int64_t begin, int64_t end) {
             reported |= deliver(call, first + i, found[i], strip.plain(i));
         }
     }
+    if (call.written != nullptr) finish_streams();
     return reported;
 }
 
